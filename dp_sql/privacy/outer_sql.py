@@ -87,7 +87,7 @@ def _key_edits(select: DpSelect) -> list[Edit]:
     tables = _source_names(select)
     edits = []
     later = [span for word, span in select.clauses.items() if word in OF_ANSWERS]
-    for span in (*select.items, *later):
+    for span in (*(item.span for item in select.items), *later):
         places = select.key_places(span)
         edits += [(*place, f"__dp_groups.{quote(key.parts[-1])}") for place, key in places]
         beside = select.beside_calls(span).outside_queries()
@@ -129,7 +129,8 @@ def with_releases(
 def _alias_edits(select: DpSelect) -> list[Edit]:
     """Give an item without an alias the name that DuckDB would have given it."""
     edits = []
-    for start, stop in select.items:
+    for item in select.items:
+        start, stop = item.span
         calls, is_window = select.calls_in((start, stop)), "WINDOW" in select.clauses
         name = edited(select.text, [(*at, call.display) for at, call in calls], start, stop)
         # DuckDB would write a named window out. Where sqlglot cannot read an item, DuckDB names it.
@@ -144,7 +145,7 @@ def _alias_edits(select: DpSelect) -> list[Edit]:
 def _names_around(selects: tuple[DpSelect, ...]) -> list[Edit]:
     """Name items around a subquery with a DP call; DuckDB would print the released number there."""
     calls = [one for select in selects for one in select.call_places]
-    named = {item for select in selects for item in select.items if select.calls_in(item)}
+    named = {item.span for select in selects for item in select.items if item.has_call}
     items: dict[Span, Tokens] = {}
     for select in selects:
         items |= {item.span: item for item in _items_around(select, items)}

@@ -205,7 +205,7 @@ class AnalystSession(Session):
     def _tables(self, statement: Statement, engine: Engine) -> list[Edit]:
         """Also copy the public tables that the statement may read, once each."""
         self._public.check_idle()
-        written = {token.folded for token in statement.tokens}
+        written = statement.tokens.folded
         for name in self._policy.public:
             full = self._private.table(name)
             if full and full not in self._public.loaded and folded(full[-1]) in written:

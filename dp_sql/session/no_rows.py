@@ -38,7 +38,7 @@ def columns_without_rows(
     """The columns of such a query of people's rows; None for others, or with DP calls."""
     if not (statement.is_described or statement.has_no_rows) or statement.selects:
         return None
-    words = {token.folded for token in statement.tokens}
+    words = statement.tokens.folded
     private = [name for name in (*policy.tables, *policy.views) if folded(name[-1]) in words]
     if not private:
         return None

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import argument_errors, ranges, readers
 from dp_sql.sql.filters import end_of_call, kept_by_filter
-from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey
+from dp_sql.sql.functions import function_of
+from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey, arguments_of
 from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.tokens import Token, Tokens
 from dp_sql.udfs.mechanism import Mechanism
@@ -80,14 +80,8 @@ class DpCall:
 
 def stated_unit(tokens: Tokens, calls: Sequence[int]) -> Argument | None:
     """The privacy unit that some of the calls give, if it is the same in all."""
-    found = [
-        Argument(tokens[start + 2 : stop])
-        for index in calls
-        for start, stop in tokens.split(index + 2, tokens.matching(index + 1))
-        if tokens[start].folded == "privacy_unit"
-        and tokens[start + 1].is_symbol(":=", "=>")
-        and stop > start + 2
-    ]
+    given = (one for index in calls for one in arguments_of(tokens, index))
+    found = [value for name, value in given if name == "privacy_unit" and value]
     return found[0] if len({one.text for one in found}) == 1 else None
 
 
@@ -109,7 +103,7 @@ def read_call(
         ArgumentError: an argument is missing, unknown, out of range or not taken by the mechanism.
         NotSupported: DISTINCT, ORDER BY or IGNORE NULLS inside the call.
     """
-    function = FUNCTIONS[(tokens[index].name or "").upper()]
+    function = function_of(tokens[index])
     close = tokens.matching(index + 1)
     positional, named = _arguments(tokens, index, close, function)
     own = dict(zip(function.positional, positional, strict=False)) | named

@@ -1,17 +1,16 @@
 """Where may a DP call be? In the list of a SELECT that reads a table, and behind its GROUP BY."""
 
-from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from dp_sql.errors import NotSupported, ParseError, QueryError, guessed
 from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText
 from dp_sql.sql.filters import end_of_call, kept_by_filter
 from dp_sql.sql.formatting import shown_name
-from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.group_keys import without_alias
+from dp_sql.sql.functions import function_of, names_function
+from dp_sql.sql.list_items import without_alias
 from dp_sql.sql.restated import Restated
-from dp_sql.sql.tokens import Edit, Tokens, edited, folded
+from dp_sql.sql.shape import Function
+from dp_sql.sql.tokens import Edit, Tokens, edited
 
 _AFTER_CALL = {
     "OVER": "OVER: a DP call is an aggregate of the whole source, not a window function",
@@ -23,9 +22,6 @@ _PLACES = {"GROUP": "GROUP BY", "ORDER": "ORDER BY", "USING": "USING SAMPLE"}
 _ORDER = {"SELECT": 0, "FROM": 0, "WHERE": 1, "GROUP": 2, "HAVING": 3,
           "WINDOW": 4, "QUALIFY": 5, "ORDER": 6, "LIMIT": 7}  # fmt: skip
 _ONCE = {1, 2, 3}  # DuckDB sees the others; as it shows a relation, there may be a second LIMIT
-_UNIT = "privacy_unit"
-_SHARED = {_UNIT, "groups"}  # arguments of one call that are for all of its SELECT
-_CAP = "max_groups_contributed"
 _NOT_BESIDE = {
     "HAVING": "Filter the answer in an outer query.",
     "QUALIFY": "Filter the answer in an outer query, or rows in FROM (FROM … QUALIFY …).",
@@ -39,15 +35,23 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
 
     Raises NotSupported, or ParseError without a FROM clause, with statements that work if any do.
     """
-    function = FUNCTIONS[(tokens[index].name or "").upper()]
-    name = function.name
+    function = function_of(tokens[index])
     clause = select.clause_of(index)
     if clause is None or clause.keyword != "SELECT":
         of_groups = clause in select.clauses and select.clause("GROUP") is not None
         of_groups &= select.clause("SELECT") is not None  # FROM … GROUP BY alone has all columns
         if clause is None or not (clause.keyword in OF_ANSWERS and of_groups):
-            raise _outside_list(tokens, index, select, name)
+            raise _outside_list(tokens, index, select, function.name)
     check_beside(tokens, index, select)
+    _check_clauses(tokens, select, function.name)
+    if select.clause("FROM") is None:
+        raise _without_from(tokens, index, function)
+    _check_order(tokens, select)
+    _check_qualify(tokens, select)
+
+
+def _check_clauses(tokens: Tokens, select: SelectText, name: str) -> None:
+    """Refuse a sample, and a clause over answers without GROUP BY."""
     for keyword, advice in _NOT_BESIDE.items():
         found = select.clause(keyword)
         needs_groups = keyword in OF_ANSWERS
@@ -56,21 +60,21 @@ def check_place(tokens: Tokens, index: int, select: SelectText) -> None:
             message = f"A SELECT with {name} cannot have {shown}."
             instead = _without(tokens, found, select)
             raise tokens[found.start].error(NotSupported, message, advice, instead)
-    if select.clause("FROM") is None:
-        hint = f"For example: SELECT {function.example} FROM {function.table}"
-        alias = tokens[-1]
-        before = tokens.at(len(tokens) - 2)
-        is_typo = bool(guessed(before.upper, ["FROM"]))
-        text = before.put("FROM") if is_typo else alias.put(f"FROM {alias.text}")
-        instead = [Restated(text)]
-        raise tokens[index].error(ParseError, f"{name} needs a table to read.", hint, instead)
-    _check_order(tokens, select)
-    _check_qualify(tokens, select)
+
+
+def _without_from(tokens: Tokens, index: int, function: Function) -> QueryError:
+    """The refusal of a call without FROM, which may be left out, or mistyped."""
+    hint = f"For example: SELECT {function.example} FROM {function.table}"
+    last, before = tokens[-1], tokens.at(len(tokens) - 2)
+    is_typo = bool(guessed(before.upper, ["FROM"]))
+    instead = [Restated(before.put("FROM") if is_typo else last.put(f"FROM {last.text}"))]
+    message = f"{function.name} needs a table to read."
+    return tokens[index].error(ParseError, message, hint, instead)
 
 
 def check_beside(tokens: Tokens, index: int, select: SelectText) -> None:
     """Refuse (NotSupported) a schema before a call, and OVER or WITHIN GROUP behind it."""
-    function = FUNCTIONS[(tokens[index].name or "").upper()]
+    function = function_of(tokens[index])
     if tokens.at(index - 1).is_symbol("."):
         message = f"{function.name} belongs to no schema; write it without one."
         raise tokens[index].error(
@@ -119,7 +123,7 @@ def _behind_call(tokens: Tokens, after: int, select: SelectText, name: str) -> Q
     word, instead = tokens.at(after).upper, list[str]()
     if word == "OVER" and tokens.at(after + 1).is_symbol("("):
         instead = [tokens[after : tokens.matching(after + 1) + 1].put("")]
-    elif word == "FILTER" and sum(t.upper in FUNCTIONS for t in tokens) == 1:
+    elif word == "FILTER" and sum(map(names_function, tokens)) == 1:
         instead = _with_where(tokens, after, select)
     message = f"{name} does not take {_AFTER_CALL[word]}."
     return tokens[after].error(NotSupported, message, None, instead)
@@ -156,84 +160,6 @@ def _check_qualify(tokens: Tokens, select: SelectText) -> None:
         raise word.error(NotSupported, message, None, [Restated(word.put("HAVING"))])
 
 
-_Words = tuple[tuple[str, str], ...]
-
-
-class _CallWords(NamedTuple):
-    """The words of a call: its name and own arguments, and the arguments that its SELECT shares."""
-
-    own: list[_Words]
-    shared: dict[str, _Words]
-
-
-def repeated_calls(tokens: Tokens, places: Sequence[int], under_policy: bool) -> dict[int, int]:
-    """Which calls of a SELECT repeat another one, and which: the two are one release.
-
-    places: where the names of the calls are. A call may leave out arguments that the SELECT shares;
-    of two, the one with more of them is repeated. One that may mean several repeats none.
-    """
-    if len(places) < 2:
-        return {}
-    shares_cap = _shares_cap(tokens, places)
-    words = [(_call_words(tokens, place, shares_cap), place) for place in places]
-    words.sort(key=lambda one: (-len(one[0].shared.keys() - {_UNIT}), _UNIT not in one[0].shared))
-    known, found = list[tuple[_CallWords, int]](), dict[int, int]()
-    for call, place in words:
-        alike = [one for one in known if one[0].own == call.own]
-        same = [one for one in alike if one[0].shared == call.shared]
-        # An owner's privacy unit is read from any of the calls; under a policy, a call has none.
-        given = {one for one in call.shared.items() if under_policy or one[0] != _UNIT}
-        fuller = [
-            one
-            for one in alike
-            if given <= one[0].shared.items()
-            and call.shared.get(_UNIT) in {None, one[0].shared.get(_UNIT, call.shared.get(_UNIT))}
-        ]
-        if same or len(fuller) == 1:
-            found[place] = (same or fuller)[0][1]
-        else:
-            known.append((call, place))
-    return found
-
-
-def _named_arguments(tokens: Tokens, index: int) -> Iterator[tuple[str, Tokens]]:
-    """The names of a call's arguments, folded, with their values; "" where there is no name."""
-    for a, b in tokens.split(index + 2, tokens.matching(index + 1)):
-        is_named = tokens.at(a + 1).is_symbol(":=", "=>")
-        yield (tokens[a].folded, tokens[a + 2 : b]) if is_named else ("", tokens[a:b])
-
-
-def _shares_cap(tokens: Tokens, places: Sequence[int]) -> bool:
-    """Whether calls without a cap on groups have that of the others: there is one, of given groups.
-
-    Where delta finds the groups, each call has its own.
-    """
-    named = [(FUNCTIONS[(tokens[i].name or "").upper()], name, value)
-             for i in places for name, value in _named_arguments(tokens, i)]  # fmt: skip
-    finds = any(name == "delta" and function.finds_groups({name}) for function, name, _ in named)
-    return not finds and len({_words(value) for _, name, value in named if name == _CAP}) == 1
-
-
-def _call_words(tokens: Tokens, index: int, shares_cap: bool) -> _CallWords:
-    """The words of the call whose name is at `index`, to compare with those of others."""
-    function = FUNCTIONS[(tokens[index].name or "").upper()]
-    shares = _SHARED | ({"delta"} if function.finds_groups({"delta"}) else set())
-    if shares_cap and function.needs_cap:
-        shares |= {_CAP}
-    kept = _words(kept_by_filter(tokens, tokens.matching(index + 1)))
-    own, shared = [_words(tokens[index : index + 1]), kept], dict[str, _Words]()
-    for name, value in _named_arguments(tokens, index):
-        if name in shares:
-            shared[name] = _words(value)
-        else:
-            own.append((("", name), *_words(value)))
-    return _CallWords(own, shared)
-
-
-def _words(tokens: Tokens) -> _Words:
-    return tuple((t.kind, folded(t.name) if t.name else t.text) for t in tokens)
-
-
 def _with_where(tokens: Tokens, at: int, select: SelectText) -> list[str]:
     """The statement whose FILTER (WHERE …) at a place is in its WHERE clause instead."""
     condition, close = kept_by_filter(tokens, at - 1).text, tokens.matching(at + 1)
@@ -254,7 +180,7 @@ def _listed(tokens: Tokens, index: int, select: SelectText) -> list[str]:
     call, listed = tokens[index : end_of_call(tokens, index) + 1], select.clause("SELECT")
     if listed is None or listed.start > index:
         return []
-    names, used = ("answer", "answer_1", "answer_2"), {token.folded for token in tokens}
+    names, used = ("answer", "answer_1", "answer_2"), tokens.folded
     if (name := next((one for one in names if one not in used), None)) is None:
         return []
     text, end = call.put(name), tokens[listed.stop - 1].end
@@ -285,13 +211,13 @@ def _outside(tokens: Tokens, clause: Clause, select: SelectText) -> list[str]:
     edits: list[Edit] = []
     new: dict[str, str] = {}
     for i in range(clause.start, clause.stop):
-        if (tokens[i].name or "").upper() in FUNCTIONS and tokens.at(i + 1).is_symbol("("):
+        if names_function(tokens[i]) and tokens.at(i + 1).is_symbol("("):
             stop = end_of_call(tokens, i)
             call = tokens[i : stop + 1].text
             if call not in names:
                 names[call] = new[call] = f"answer_{len(new)}" if new else "answer"
             edits.append((*tokens[i : stop + 1].span, names[call]))
-    if {*new.values()} & {token.folded for token in tokens}:
+    if {*new.values()} & tokens.folded:
         return []
     word, end = tokens[clause.start], tokens[listed.stop - 1].end
     more = "".join(f", {call} AS {name}" for call, name in new.items())

@@ -49,11 +49,6 @@ class SelectText(NamedTuple):
         """The clause of that keyword, if the SELECT has it."""
         return next((c for c in self.clauses if c.keyword == keyword), None)
 
-    def names_in_from(self, tokens: Tokens) -> set[str]:
-        """All names in its FROM clause, folded."""
-        clause = self.clause("FROM")
-        return {t.folded for t in tokens[clause.start + 1 : clause.stop]} if clause else set()
-
     def clause_of(self, index: int) -> Clause | None:
         """The clause that contains a token."""
         both = (*self.clauses, *self.of_union)

@@ -1,42 +1,37 @@
-"""The SELECTs of a statement that hold DP calls, and the parts of each. Pure: no catalog."""
+"""A SELECT that holds DP calls, and its parts. Pure: no catalog."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
-from typing import NamedTuple
 
-from dp_sql.errors import ArgumentError, NotSupported, QueryError
-from dp_sql.sql.arguments import DpCall, read_call, stated_unit
-from dp_sql.sql.call_places import check_beside, check_place, repeated_calls
-from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText, Span, enclosing_select
-from dp_sql.sql.filters import end_of_call
+from dp_sql.errors import ArgumentError, QueryError
+from dp_sql.sql.arguments import DpCall
+from dp_sql.sql.clauses import OF_ANSWERS, Span
 from dp_sql.sql.formatting import literal
-from dp_sql.sql.functions import FUNCTIONS
-from dp_sql.sql.given import Argument, PublicSet, Reference, SetPerKey
-from dp_sql.sql.group_keys import equal_places, group_keys, refuse_two_meanings, without_alias
-from dp_sql.sql.tokens import Token, Tokens, edited, folded
+from dp_sql.sql.given import PublicSet, Reference, SetPerKey
+from dp_sql.sql.group_keys import equal_places
+from dp_sql.sql.list_items import ListItem
+from dp_sql.sql.tokens import Tokens, edited, folded
 
-_OF_REPEATS = {"SELECT", *OF_ANSWERS}
-_OF_KEYS = {"GROUP", *_OF_REPEATS}
+_OF_KEYS = {"SELECT", "GROUP", *OF_ANSWERS}
 
 
 @dataclass(frozen=True, eq=False)  # two are never the same
 class DpSelect:
     """One SELECT with DP calls. All spans are offsets in `text`, None if absent.
 
-    `text` is the whole text, `tokens` are those of the statement.
-    `repeats` are where the list, HAVING or ORDER BY has a call again, with that call's number.
-    `items` are the spans of the expressions of the list. `clauses`, by keyword, include it (HAVING,
-    of a grouped SELECT, is over released columns); `source` and `condition` are FROM and WHERE
-    without it. `keys` are the columns and expressions of GROUP BY. `ctes` are those that it may
-    name, folded, with the spans of their bodies; None: of a body that it cannot read.
+    text, tokens: the whole text, and the tokens of the statement.
+    calls: each once. repeats: where one is written again, with its number.
+    clauses: by keyword. source, condition: FROM and WHERE without it.
+    keys: the columns and expressions of GROUP BY.
+    ctes: those that it may name, folded, with the spans of their bodies; None: of a body that it
+        cannot read.
     """
 
     text: str
     tokens: Tokens
     calls: tuple[DpCall, ...]
-    items: tuple[Span, ...]
+    items: tuple[ListItem, ...]
     clauses: Mapping[str, Span]
     keys: tuple[Reference, ...]
     source: Span
@@ -96,9 +91,9 @@ class DpSelect:
         """The expressions of the list by their aliases, folded; None: it has a DP call."""
         found: dict[str, str | None] = {}
         for item in self.items:
-            expression, name = self.named(item)
-            if name is not None:
-                found.setdefault(folded(name), None if self.calls_in(item) else expression.text)
+            if item.alias is not None:
+                expression = None if item.has_call else item.expression.text
+                found.setdefault(folded(item.alias), expression)
         return found
 
     @property
@@ -114,7 +109,7 @@ class DpSelect:
         is_relation = before.upper in {"FROM", "JOIN", "AS", "MATERIALIZED", "UNION", "ALL"}
         if is_relation or not any(token.upper == "FROM" for token in outer):
             return None
-        return frozenset(token.folded for token in outer)
+        return Tokens(outer).folded
 
     def calls_in(self, span: Span) -> list[tuple[Span, DpCall]]:
         """The DP calls within a span of the text, and where they are."""
@@ -123,10 +118,6 @@ class DpSelect:
     def between(self, span: Span) -> Tokens:
         """The tokens in a span of the text."""
         return self.tokens.between(span)
-
-    def named(self, item: Span) -> tuple[Tokens, str | None]:
-        """The expression of an item of the list, and its alias."""
-        return without_alias(self.between(item))
 
     def beside_calls(self, span: Span) -> Tokens:
         """The tokens in a span of the text, outside the DP calls."""
@@ -183,199 +174,11 @@ class DpSelect:
             edited(self.text, [(t.start, t.end, other) for t in found]) for other in others if found
         ]
 
-    def without_item(self, start: int, stop: int) -> str:
-        """The text without one expression of the list, and the comma beside it."""
-        number = self.items.index((start, stop))
+    def without_item(self, item: ListItem) -> str:
+        """The text without one item of the list, and the comma beside it."""
+        number, (start, stop) = self.items.index(item), item.span
         if number + 1 < len(self.items):
-            stop = self.items[number + 1][0]
+            stop = self.items[number + 1].span[0]
         elif number:
-            start = self.items[number - 1][1]
+            start = self.items[number - 1].span[1]
         return self.text[:start] + self.text[stop:]
-
-
-class _Written(NamedTuple):
-    """A SELECT with DP calls, and their places; those that repeat one, with its number."""
-
-    select: SelectText
-    places: list[int]
-    repeats: list[tuple[int, int]]
-
-
-def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
-    """The SELECTs of a statement that hold DP calls, in the order of the text.
-
-    NotSupported where a call is outside the list of a SELECT; otherwise raises as `read_call`.
-    """
-    end = -1
-    places = [i for i, token in tokens.calls() if (token.name or "").upper() in FUNCTIONS]
-    for index in places:
-        if index < end:
-            message = "A DP call is not allowed inside the arguments of another DP call."
-            hint = "Answer the inner call first, in a query of its own."
-            raise tokens[index].error(NotSupported, message, hint)
-        end = end_of_call(tokens, index)
-    of_selects: dict[int, tuple[SelectText, list[int]]] = {}
-    for index in places:
-        select = enclosing_select(tokens, index)
-        begin = select.clauses[0].start if select.clauses else -1
-        of_selects.setdefault(begin, (select, []))[1].append(index)
-    written = []
-    for select, within in of_selects.values():
-        clauses = {index: select.clause_of(index) for index in within}
-        listed = [i for i, one in clauses.items() if one and one.keyword in _OF_REPEATS]
-        again = repeated_calls(tokens, listed, under_policy)
-        first = [index for index in within if index not in again]
-        for index in within:
-            (check_beside if index in again else check_place)(tokens, index, select)
-        repeats = [(index, first.index(of)) for index, of in again.items()]
-        written.append(_Written(select, first, sorted(repeats)))
-    found = tuple(_read_select(tokens, one, under_policy) for one in written)
-    # A release inside the source of another call would be drawn again at each reading.
-    sources = [span for one in found for span in (one.source, one.condition) if span is not None]
-    for index in places:
-        if any(a <= tokens[index].start < b for a, b in sources):
-            message = "A DP call is not allowed in the source of another DP call."
-            hint = "Answer the inner call first, in a query of its own."
-            if not under_policy:
-                hint = (
-                    "Answer the inner call first: CREATE TABLE … AS SELECT …, and select from it."
-                )
-            raise tokens[index].error(NotSupported, message, hint)
-    return found
-
-
-def _read_select(tokens: Tokens, written: _Written, under_policy: bool) -> DpSelect:
-    select, places = written.select, written.places
-
-    def behind(clause: Clause | None) -> Span | None:
-        if clause is None:
-            return None
-        if clause.start + 1 >= clause.stop:
-            raise tokens[clause.start].error(NotSupported, "This clause is empty.")
-        return tokens[clause.start + 1 : clause.stop].span
-
-    listed, group = select.clause("SELECT"), select.clause("GROUP")
-    source = behind(select.clause("FROM"))
-    assert listed is not None and source is not None
-    start = listed.start + 1 + (tokens[listed.start + 1].upper in {"DISTINCT", "ALL"})
-    if tokens[start - 1].upper == "DISTINCT" and tokens[start].upper == "ON":
-        message = "A SELECT with a DP call cannot have DISTINCT ON."
-        raise tokens[start].error(NotSupported, message, "Write DISTINCT ON in an outer query.")
-    items = [tokens[a:b] for a, b in tokens.split(start, listed.stop) if a < b]
-    written_at = [*places, *(place for place, _ in written.repeats)]
-    named = select.names_in_from(tokens)
-    keys = group_keys(tokens, group, items, written_at, named) if group else ()
-    unit = stated_unit(tokens, written_at)
-    of_groups = _needed_of_groups(tokens, places, keys, unit)
-    calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
-    read = select.clause("WHERE") or select.clause("FROM")
-    starts = {tokens[place].start for place in written_at}
-    has_others = any(starts.isdisjoint(token.start for token in item) for item in items)
-    last = tokens[read.stop - 1] if read and has_others and not group else None
-    _check_groups(tokens, places, calls, bool(keys), last)
-    if (stated_groups := next((c.groups for c in calls if c.groups), None)) is not None:
-        refuse_two_meanings(tokens, items, written_at, keys, stated_groups)
-    for key in keys:
-        if group and key.is_expression and not all(call.parameters.reads_people for call in calls):
-            message = "GROUP BY beside DP_SELECT takes columns of the scores."
-            hint = "Give the expression a name in a subquery, and group by that name."
-            raise tokens[group.start].error(NotSupported, message, hint)
-    condition = behind(select.clause("WHERE"))
-    if under_policy and not keys:
-        _refuse_limits(tokens, select, calls)
-    return DpSelect(
-        text=tokens[0].source,
-        tokens=tokens,
-        calls=calls,
-        items=tuple(item.span for item in items),
-        clauses={
-            clause.keyword: tokens[clause.start : clause.stop].span
-            for clause in reversed(select.clauses)  # of two with one keyword, the first
-        },
-        keys=keys,
-        source=source,
-        condition=condition,
-        ctes=select.ctes,
-        repeats=tuple(
-            (tokens[i : end_of_call(tokens, i) + 1].span, number) for i, number in written.repeats
-        ),
-    )
-
-
-_OF_GROUPS = ("groups", "max_groups_contributed")
-
-
-def _needed_of_groups(
-    tokens: Tokens, places: list[int], keys: Sequence[Reference], unit: Argument | None
-) -> list[str]:
-    """The arguments about groups that calls still need; those of one call are for all of them."""
-    named = _named(tokens)
-    finds_groups = "groups" not in named and any(_may_find_groups(tokens, i) for i in places)
-    is_by_person = unit is not None and any(key.text == unit.text for key in keys)
-    if finds_groups or is_by_person or not keys:  # by person: refused when planned
-        return []
-    return [name for name in _OF_GROUPS if name not in named]
-
-
-def _named(tokens: Tokens) -> set[str]:
-    """The names before := and =>, folded."""
-    return {t.folded for t, sign in pairwise(tokens) if sign.is_symbol(":=", "=>")}
-
-
-def _refuse_limits(tokens: Tokens, select: SelectText, calls: Sequence[DpCall]) -> None:
-    """Refuse LIMIT beside an answer of one row: it looks as if it limited a list or the source."""
-    for clause in filter(None, (select.clause("LIMIT"), select.clause("OFFSET"))):
-        if any(call.k is not None for call in calls):
-            message = f"{clause.keyword} next to a DP call does not limit the source."
-            hint = "Choose k, or limit the answer in an outer query."
-            instead = [tokens[clause.start : clause.stop].put("")]
-            raise tokens[clause.start].error(NotSupported, message, hint, instead)
-
-
-def _check_groups(
-    tokens: Tokens, places: list[int], calls: Sequence[DpCall], grouped: bool, last: Token | None
-) -> None:
-    """Refuse arguments about groups without GROUP BY, and calls with different groups.
-
-    last: the token behind which GROUP BY could be written.
-    """
-    written = {call.groups.text for call in calls if call.groups is not None}
-    finding = [call for call in calls if call.finds_groups]
-    for call in finding:
-        _check_finding(call, finding[0], calls, grouped)
-    for place, call in zip(places, calls, strict=True):
-        of_groups = [call.given[name] for name in _OF_GROUPS if name in call.given]
-        if not grouped and of_groups:
-            message = "groups and max_groups_contributed need a GROUP BY clause."
-            hint = "Add GROUP BY, or leave these arguments out."
-            instead = [last.put(f"{last.text} GROUP BY ALL")] if last else []
-            instead.append(of_groups[0].omitted())
-            raise tokens[place].error(NotSupported, message, hint, instead)
-        if len(written) > 1:
-            message = "All DP calls of one SELECT must have the same groups."
-            hint = "Write groups in one of the calls, or the same in all."
-            instead = [one.given["groups"].omitted() for one in calls if one.groups is not None]
-            raise tokens[place].error(NotSupported, message, hint, instead)
-
-
-def _may_find_groups(tokens: Tokens, index: int) -> bool:
-    """Whether the call at `index` has a delta that may find groups rather than items."""
-    function = FUNCTIONS[str(tokens[index].name).upper()]  # the name may be quoted
-    return function.finds_groups(_named(tokens[index : tokens.matching(index + 1)]))
-
-
-def _check_finding(call: DpCall, first: DpCall, calls: Sequence[DpCall], grouped: bool) -> None:
-    """Refuse a delta that finds groups where there are none to find, or others."""
-    delta = call.given["delta"]
-    if not grouped:
-        why = "delta finds the groups of a GROUP BY clause, and there is none."
-        raise delta.refuse(why, "Leave delta out.", [delta.omitted()])
-    listed = [other.given["groups"] for other in calls if other.groups is not None]
-    if listed:
-        why = "delta finds unknown groups, but groups already lists them."
-        instead = [delta.omitted(), listed[0].omitted()] if len(listed) == 1 else []
-        raise delta.refuse(why, "Leave out delta or groups.", instead)
-    if call.parameters.delta != first.parameters.delta:
-        why = "All calls of a SELECT share the groups that delta finds, so there is one delta."
-        hint = "Write delta in one of the calls, or the same in all."
-        raise delta.refuse(why, hint, [delta.omitted(), delta.put(first.given["delta"].text)])

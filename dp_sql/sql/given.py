@@ -1,6 +1,6 @@
 """The arguments of a call as written: their tokens, and the statement with another value there."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from dp_sql.errors import ArgumentError
@@ -78,6 +78,14 @@ class Argument(Tokens):
     ) -> ArgumentError:
         """An error under this value; `instead` are statements that may work."""
         return self[0].error(ArgumentError, message, hint, instead)
+
+
+def arguments_of(tokens: Tokens, index: int) -> Iterator[tuple[str, Argument]]:
+    """The arguments of the call whose name is at `index`: each with its name, folded, or ""."""
+    for start, stop in tokens.split(index + 2, tokens.matching(index + 1)):
+        is_named = tokens.at(start + 1).is_symbol(":=", "=>")
+        name = tokens[start].folded if is_named else ""
+        yield name, Argument(tokens[start + 2 * is_named : stop])
 
 
 Reader = Callable[[Argument, str], T]  # the second parameter is what messages call the argument

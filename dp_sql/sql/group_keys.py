@@ -8,6 +8,7 @@ from sqlglot import exp
 from dp_sql.errors import ArgumentError, NotSupported
 from dp_sql.sql.clauses import Clause
 from dp_sql.sql.given import PublicSet, Reference, SetPerKey
+from dp_sql.sql.list_items import ListItem, without_alias
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import projection
 from dp_sql.sql.tokens import Token, Tokens, folded, tokenize
@@ -19,14 +20,13 @@ _BEHIND = {"ASC", "DESC", "NULLS", "ORDER", "ROWS", "RANGE", "GROUPS"}  # an exp
 def group_keys(
     tokens: Tokens,
     group: Clause,
-    items: Sequence[Tokens],
-    places: Sequence[int],
+    items: Sequence[ListItem],
     source: Set[str],
 ) -> tuple[Reference, ...]:
     """The keys of a GROUP BY clause, also numbers or names of items, or ALL; () has none.
 
-    `items` are those of the list, `places` those of the DP calls, `source` the names in FROM,
-    folded. An expression is called as in the list, or else as it is written. Raises NotSupported.
+    `items` are those of the list, `source` the names in FROM, folded. An expression is called as in
+    the list, or else as it is written. Raises NotSupported.
     """
     parts = [tokens[a:b] for a, b in tokens.split(group.start + 2, group.stop)]
     if not parts or not all(parts):
@@ -34,16 +34,14 @@ def group_keys(
     if [part.text.replace(" ", "") for part in parts] == ["()"]:
         return ()
     _refuse_sets(parts)
-    calls = {tokens[place].start for place in places}
-    beside = [item for item in items if calls.isdisjoint(token.start for token in item)]
     if [part[0].upper for part in parts if len(part) == 1] == ["ALL"]:
-        listed = [without_alias(item)[0] for item in beside]
+        listed = [item.expression for item in items if not item.has_call]
         # A window function is computed over the groups.
         listed = [one for one in listed if all(token.upper != "OVER" for token in one)]
         parts = [one for one in listed if _has_column(one)]
     found: dict[tuple[str, ...], tuple[Token, Reference]] = {}
     for part in parts:
-        first, key = _key(tokens, part, items, beside, source)
+        first, key = _key(tokens, part, items, source)
         found.setdefault(tuple(map(_same, tokenize(key.text))), (first, key))
     return _called_apart([*found.values()])
 
@@ -67,8 +65,7 @@ def _called_apart(found: Sequence[tuple[Token, Reference]]) -> tuple[Reference, 
 
 def refuse_two_meanings(
     tokens: Tokens,
-    items: Sequence[Tokens],
-    places: Sequence[int],
+    items: Sequence[ListItem],
     keys: Sequence[Reference],
     groups: PublicSet | SetPerKey,
 ) -> None:
@@ -77,8 +74,7 @@ def refuse_two_meanings(
     GROUP BY means the column, and the groups may be meant for the item: coalesce(x, 'none') AS x.
     """
     sets = groups.sets if isinstance(groups, SetPerKey) else [groups] * len(keys)
-    listed = {token.start for item in items for token in item}
-    calls = {tokens[place].start for place in places}
+    listed = {token.start for item in items for token in item.tokens}
     for key, given in zip(keys, sets, strict=False):
         shown = key.parts[-1]
         is_own = isinstance(given, Reference) and folded(given.parts[-1]) in {
@@ -88,11 +84,10 @@ def refuse_two_meanings(
         if is_own or is_meant or key.is_expression or len(key.parts) > 1:
             continue
         for number, item in enumerate(items, start=1):
-            expression, name = without_alias(item)
+            expression, name = item.expression, item.alias
             if name is None or folded(name) != folded(shown):
                 continue
-            is_call = not calls.isdisjoint(token.start for token in item)
-            if is_call or _without_brackets(expression).names:
+            if item.has_call or _without_brackets(expression).names:
                 continue
             place = tokens[tokens.place_at(key.position)]
             message = f"GROUP BY {key.text} means the column {shown}, and not {expression.text}."
@@ -157,14 +152,13 @@ def _refuse_sets(parts: Sequence[Tokens]) -> None:
 def _key(
     tokens: Tokens,
     part: Tokens,
-    items: Sequence[Tokens],
-    beside: Sequence[Tokens],
+    items: Sequence[ListItem],
     source: Set[str],
 ) -> tuple[Token, Reference]:
     """One key and its first token."""
     own, name = _without_brackets(part), None
-    if len(own) == 1 and (item := _meant(own[0], items, beside, source)) is not None:
-        own, name = without_alias(item)
+    if len(own) == 1 and (item := _meant(own[0], items, source)) is not None:
+        own, name = item.expression, item.alias
     if own.names:
         return own[0], Reference(own.names, own.text, own[0].start)
     if not _has_column(own):
@@ -173,20 +167,19 @@ def _key(
         raise own[0].error(NotSupported, message, hint, _without_constant(tokens, part, own))
     if name is None:  # as the same expression is called in the list
         same = [*map(_same, own)]
-        listed = map(without_alias, beside)
-        aliases = (called for one, called in listed if [*map(_same, one)] == same)
+        beside = (item for item in items if not item.has_call)
+        aliases = (item.alias for item in beside if [*map(_same, item.expression)] == same)
         name = next(filter(None, aliases), None)
     return own[0], Reference((name or own.text,), own.text, own[0].start, is_expression=True)
 
 
-def _meant(
-    word: Token, items: Sequence[Tokens], beside: Sequence[Tokens], source: Set[str]
-) -> Tokens | None:
+def _meant(word: Token, items: Sequence[ListItem], source: Set[str]) -> ListItem | None:
     """The item beside the calls that a key of one word means: by its number, or by its alias."""
     number = int(word.text) if word.text.isdecimal() and len(word.text) < 7 else 0
-    if 0 < number <= len(items) and items[number - 1] in beside:
+    beside = [item for item in items if not item.has_call]
+    if 0 < number <= len(items) and not items[number - 1].has_call:
         return items[number - 1]
-    return next((item for item in beside if is_called(item, word, source)), None)
+    return next((item for item in beside if item.is_named(word, source)), None)
 
 
 def _without_constant(tokens: Tokens, part: Tokens, item: Tokens) -> list[Restated]:
@@ -209,55 +202,6 @@ def _without_brackets(part: Tokens) -> Tokens:
     while inner[0].is_symbol("(") and inner.matching(0) == len(inner) - 1 and len(inner) > 2:
         inner = inner[1:-1]
     return inner if len(inner) == 1 or inner.names else part
-
-
-def is_called(item: Tokens, word: Token, source: Set[str]) -> bool:
-    """Whether a word is the alias of an item, and not a column in the item itself.
-
-    A name behind one that `source`, the names in FROM, lacks is a field: city in lower(place.city).
-    """
-    expression, name = without_alias(item)
-    if name is None or word.name is None or folded(name) != folded(word.name):
-        return False
-    tree = projection(expression.text)
-    if expression.names or tree is None:
-        return True
-    own = (one for one in tree.find_all(exp.Column) if folded(one.name) == folded(name))
-    return all(one.table and folded(one.table) not in source for one in own)
-
-
-# The last word of an expression or a type, and what an alias without AS may follow.
-_NO_ALIASES = {"END", "ISNULL", "NOTNULL", "PRECISION", "VARYING"}
-_BEFORE_ALIAS = {"END", "ISNULL", "NOTNULL", "NULL", "TRUE", "FALSE"}
-
-
-def without_alias(item: Tokens) -> tuple[Tokens, str | None]:
-    """The expression of an item, and its alias."""
-    if len(item) > 2 and item[1].is_symbol(":") and item[0].name is not None:
-        return item[2:], item[0].name  # k: region
-    name = item.at(len(item) - 1).name
-    if name is None or len(item) < 2 or item[-1].upper in _NO_ALIASES:
-        return item, None
-    before = item[-2]
-    if before.upper == "AS" and len(item) > 2:
-        return item[:-2], name
-    for place, token in enumerate(item[:-2]):
-        if token.upper == "INTERVAL" and item.matching(place + 1) == len(item) - 2:
-            return item, None  # the unit, as in INTERVAL (7) DAY
-    is_literal = before.kind in {"number", "string"} or before.upper in _BEFORE_ALIAS
-    is_type = len(item) > 3 and item[-3].is_symbol("::")
-    is_name = before.name is not None and (
-        before.kind != "word" or (before.upper != "NOT" and item[:-1].names) or _is_aliased(item)
-    )
-    if before.is_symbol(")", "]") or is_literal or is_type or is_name:
-        return item[:-1], name
-    return item, None
-
-
-def _is_aliased(tokens: Tokens) -> bool:
-    """Whether the last of some tokens is an alias, and not a part of the expression."""
-    tree = projection(tokens.text)
-    return isinstance(tree, exp.Alias) and folded(tree.alias) == tokens[-1].folded
 
 
 def _has_column(tokens: Tokens) -> bool:

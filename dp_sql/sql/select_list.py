@@ -14,6 +14,7 @@ from dp_sql.errors import NotSupported, QueryError
 from dp_sql.sql.clauses import OF_ANSWERS, Span
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
+from dp_sql.sql.list_items import ListItem
 from dp_sql.sql.restated import Narrowed, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, projection, to_sql, tree_of
 from dp_sql.sql.tokens import Token, Tokens, edited, folded
@@ -63,22 +64,22 @@ def planned(select: DpSelect, functions: Functions, plan: Callable[[], Plans]) -
 
 def check_list(select: DpSelect, functions: Functions) -> None:
     """Refuse (NotSupported) a column, star or aggregate beside the calls."""
-    trees = [projection(_blanked(select, *item)) for item in select.items]
+    trees = [projection(_blanked(select, item.span)) for item in select.items]
     aliases = {tree.alias.lower() for tree in trees if isinstance(tree, exp.Alias)}
     aliases |= {key.parts[-1].lower() for key in select.keys}
-    for (start, stop), tree in zip(select.items, trees, strict=True):
-        _no_aggregates(select, (start, stop), functions)
+    for item, tree in zip(select.items, trees, strict=True):
+        _no_aggregates(select, item, functions)
         # Where there is no tree, DuckDB reads the item, without the source's rows in scope.
         node = None if tree is None else _of_source(tree, aliases)
         if node is not None:
             shown = "*" if isinstance(node, exp.Star) else to_sql(node)
-            raise select.between((start, stop))[0].error(
+            raise item.tokens[0].error(
                 NotSupported,
                 f"{shown} would show rows of the source next to the private answer.",
                 "A SELECT with a DP call may list DP calls, constants and expressions of these. "
                 "For an answer per group add GROUP BY.",
                 [*(_grouped(select, shown) if shown != "*" and not select.keys else ()),
-                 Narrowed(select.without_item(start, stop))],
+                 Narrowed(select.without_item(item))],
             )  # fmt: skip
     if "HAVING" in select.clauses and [*_computed(select, select.clauses["HAVING"], functions)]:
         raise _having(select)
@@ -100,8 +101,8 @@ def _of_source(tree: Node, aliases: Set[str]) -> Node | None:
 
 def _grouped(select: DpSelect, column: str) -> list[str]:
     """The statement in which the SELECT has GROUP BY what it lists, or else that column."""
-    listed = [one for one in select.items if not select.calls_in(one)]
-    key = select.named(listed[0])[0].text if len(listed) == 1 else "ALL" if listed else column
+    listed = [one.expression for one in select.items if not one.has_call]
+    key = listed[0].text if len(listed) == 1 else "ALL" if listed else column
     spans = [select.clauses[word] for word in {"SELECT", "FROM", "WHERE"} & select.clauses.keys()]
     place = max(stop for _, stop in spans)
     return [f"{select.text[:place]} GROUP BY {key}{select.text[place:]}"]
@@ -114,7 +115,7 @@ def _only_answers(select: DpSelect, word: str, aliases: Set[str]) -> None:
     """
     span = select.clauses[word]
     with contextlib.suppress(Unreadable):  # DuckDB reads it, over the releases
-        tree = tree_of(f"SELECT NULL {_blanked(select, *span)}")
+        tree = tree_of(f"SELECT NULL {_blanked(select, span)}")
         for node in tree.walk(prune=lambda n: isinstance(n, _OTHER_SCOPES) and n is not tree):
             if isinstance(node, exp.Column) and node.name.lower() not in aliases:
                 tokens = select.between(span)
@@ -145,8 +146,8 @@ def _having(select: DpSelect) -> QueryError:
         if instead or (call := asked.get(written)) is None:
             continue
         # Under its name, or else again: a call in the same words is the same release.
-        listed = (select.named(item) for item in select.items)
-        alias = next((name for own, name in listed if own.span == call.span and name), None)
+        named = (one for one in select.items if one.alias and one.expression.span == call.span)
+        alias = next((one.alias for one in named), None)
         text = shown_name(alias) if alias else select.text[slice(*call.span)]
         instead = [Restated(tokens[i : close + 1].put(text))]
     return tokens[0].error(NotSupported, message, hint, instead)
@@ -168,39 +169,40 @@ def _columns(tokens: Tokens) -> set[str]:
 
 def _no_windows(select: DpSelect, having: Tokens) -> None:
     """Refuse HAVING with a window function, or the alias of one, as DuckDB does."""
-    listed = map(select.named, select.items)
     windows = set[str]()
-    for own, name in ((own.outside_queries(), name) for own, name in listed if name):
-        if _has_window(own) or windows & _columns(own):  # an item may name one before it
-            windows.add(folded(name))
+    for item in select.items:
+        own = item.expression.outside_queries()
+        # An item may name one before it.
+        if item.alias and (_has_window(own) or windows & _columns(own)):
+            windows.add(folded(item.alias))
     windows -= {folded(key.parts[-1]) for key in select.keys}  # which are meant before aliases
     if _has_window(having) or _columns(having) & windows:
         message = "HAVING filters by answers; QUALIFY filters by window functions."
         raise having[0].error(NotSupported, message, None, [Restated(having[0].put("QUALIFY"))])
 
 
-def _blanked(select: DpSelect, start: int, stop: int) -> str:
+def _blanked(select: DpSelect, span: Span) -> str:
     """The text of one item with NULL, padded, in place of calls and keys: offsets stay."""
     places = select.call_spans
-    places += [place for place, _ in select.key_places((start, stop))]
-    edits = [(a, b, "NULL".ljust(b - a)) for a, b in places if start <= a and b <= stop]
-    return edited(select.text, edits, start, stop)
+    places += [place for place, _ in select.key_places(span)]
+    edits = [(a, b, "NULL".ljust(b - a)) for a, b in places if span[0] <= a and b <= span[1]]
+    return edited(select.text, edits, *span)
 
 
-def _no_aggregates(select: DpSelect, item: Span, functions: Functions) -> None:
-    for shown, token in _computed(select, item, functions):
+def _no_aggregates(select: DpSelect, item: ListItem, functions: Functions) -> None:
+    for shown, token in _computed(select, item.span, functions):
         raise token.error(
             NotSupported,
             f"{shown} next to a DP call would be computed over the answer, not over the source.",
             "Write a separate query for it, or compute it over the answer in an outer query: "
             "SELECT … FROM (SELECT DP_…(…) AS answer FROM …).",
-            [*_computed_outside(select), Narrowed(select.without_item(*item))],
+            [*_computed_outside(select), Narrowed(select.without_item(item))],
         )
 
 
-def _computed(select: DpSelect, item: Span, functions: Functions) -> Iterator[tuple[str, Token]]:
-    """The aggregates of an item beside its calls; windows are over the released rows, as in SQL."""
-    names = _without_windows(select.beside_calls(item).outside_queries()).called()
+def _computed(select: DpSelect, span: Span, functions: Functions) -> Iterator[tuple[str, Token]]:
+    """The aggregates in a span beside its calls; windows are over the released rows, as in SQL."""
+    names = _without_windows(select.beside_calls(span).outside_queries()).called()
     kinds = dict(functions.builtin_kinds(frozenset(names)))
     unknown = frozenset(names.keys() - kinds.keys())
     if unknown:  # asking for all functions costs DuckDB milliseconds
@@ -223,18 +225,18 @@ def _without_windows(tokens: Tokens) -> Tokens:
 def _computed_outside(select: DpSelect) -> list[str]:
     """The statement whose calls are in a subquery, and its whole list is computed over them."""
     text, items = select.text, select.items
-    begin = items[0][0]
-    is_listed = (any(a <= at < b for a, b in items) for at, _ in select.call_spans)
+    begin, end = items[0].span[0], items[-1].span[1]
+    is_listed = (begin <= at < end for at, _ in select.call_spans)
     if "DISTINCT" in text[select.clauses["SELECT"][0] : begin].upper() or not all(is_listed):
         return []
     wanted = dict.fromkeys(text[slice(*span)] for span in select.call_spans)
     answers = {call: f"answer_{n}" if n else "answer" for n, call in enumerate(wanted)}
-    if {*answers.values()} & {token.folded for token in select.tokens}:
+    if {*answers.values()} & select.tokens.folded:
         return []
     edits = [(a, b, answers[text[a:b]]) for a, b in select.call_spans]
     inner = ", ".join(f"{call} AS {name}" for call, name in answers.items())
     spans = [select.clauses[word] for word in _INNER & select.clauses.keys()]
     start, stop = min(a for a, _ in spans), max(b for _, b in spans)
-    within = f"{text[start:begin]}{inner}{text[items[-1][1] : stop]}"
-    outer = edited(text, edits, begin, items[-1][1])
+    within = f"{text[start:begin]}{inner}{text[end:stop]}"
+    outer = edited(text, edits, begin, end)
     return [f"{text[:start]}SELECT {outer} FROM ({within}){text[stop:]}"]

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from dp_sql.errors import ArgumentError, ParseError
 from dp_sql.sql.arguments import DpCall
 from dp_sql.sql.clauses import Span, ctes, enclosing_select
-from dp_sql.sql.dp_select import DpSelect, read_selects
+from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.select_reader import read_selects
 from dp_sql.sql.tokens import QUERY, SHORT, Tokens, folded, statements
 
 _PLAIN = {"SELECT", "FROM", "WHERE", "GROUP", "BY", "ORDER", "LIMIT", "OFFSET", "AS", "ASC", "DESC",

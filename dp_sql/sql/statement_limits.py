@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from dp_sql.errors import NotSupported
-from dp_sql.sql.functions import FUNCTIONS
+from dp_sql.sql.functions import names_function
 from dp_sql.sql.statement import Statement
 from dp_sql.sql.tokens import QUERY, Token, Tokens
 
@@ -179,7 +179,7 @@ class _Scan:
         if word in _SUMMARIES and not self._writes_out(word):
             return
         follows = self._tokens.at(self._index + 1)
-        if follows.is_symbol("(") and (token.name or "").upper() in FUNCTIONS:
+        if follows.is_symbol("(") and names_function(token):
             self._count(_CALLS, MAX_CALLS)
             queries = [frame for frame in self._frames if frame.query]
             (queries or self._frames[:1])[-1].has_call = True

@@ -143,6 +143,11 @@ class Tokens(tuple[Token, ...]):
         dots = all(token.is_symbol(".") for token in self[1::2])
         return names if dots and len(self) == 2 * len(names) - 1 else ()
 
+    @property
+    def folded(self) -> frozenset[str]:
+        """All names among them, as DuckDB compares names."""
+        return frozenset(token.folded for token in self)
+
     def dotted(self, start: int) -> Tokens:
         """The name `a.b.c` that begins at a place, with its dots; nothing if no name does."""
         stop = start + 1

@@ -94,7 +94,7 @@ SELECTS = [
 def owner() -> Iterator[dp_sql.Session]:
     """A session where a cap is never left out."""
     with pytest.MonkeyPatch.context() as patch, dp_sql.connect() as session:
-        patch.setattr(planned_groups, "spread", lambda call, groups, *_: (call, groups))
+        patch.setattr(planned_groups, "over_public_groups", lambda call, groups, *_: (call, groups))
         session.execute(
             "CREATE TABLE seen (u VARCHAR, g VARCHAR, h INTEGER, item VARCHAR, x INTEGER)"
         )

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
+from dp_sql.udfs.checks import check_probability
 from dp_sql.udfs.count_distinct.pairs import items_of_people
 from dp_sql.udfs.discrete_laplace import laplace_quantile, laplace_reaches
 from dp_sql.udfs.exact_sampling import Draws, secret_draws
-from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
+from dp_sql.udfs.groups.partition_selection import sentence
+from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss
 from dp_sql.udfs.odds import Odds
 from dp_sql.udfs.topk.weighted_gaussian import (
     Constants,
+    check_finding,
     find,
     find_where,
     finding_constants,
@@ -138,17 +140,11 @@ def accuracy(epsilon: Fraction, delta: Fraction, max_contributions: int, beta: F
 
     # With a very small epsilon, people give weight to fewer groups if the noise is Gaussian.
     n = len(few.weights if many is None else many.weights[: len(few.weights)])
-    says = f"{needed(1)} people who are in no other"
-    if n > 1:
-        says += f", or {needed(n)} who are in up to {n} groups each"
-    given = f"(epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
-    return f"{with_probability(1 - beta)} a group is found if it has {says} {given}"
+    return sentence(needed, n, epsilon, delta, beta)
 
 
 def _public_constants(epsilon: Fraction, delta: Fraction, max_contributions: int) -> Both:
-    check_epsilon(epsilon)
-    check_probability("delta", delta)
-    check_positive_int("max_contributions", max_contributions)
+    check_finding(epsilon, delta, max_contributions)
     return selection_constants(epsilon, delta, max_contributions)
 
 

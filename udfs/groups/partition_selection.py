@@ -1,5 +1,6 @@
 """Which groups may be shown, where none are public. The proof is in partition_selection.md."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -7,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_sql.udfs.checks import check_epsilon, check_positive_int, check_probability
+from dp_sql.udfs.checks import check_probability
 from dp_sql.udfs.count_distinct.pairs import items_of_people
 from dp_sql.udfs.exact_sampling import secret_draws
 from dp_sql.udfs.mechanism import Mechanism, PrivacyLoss, in_words, with_probability
 from dp_sql.udfs.topk.weighted_gaussian import (
     Constants,
+    check_finding,
     find,
     finding_constants,
     loss_of_finding,
@@ -62,23 +64,32 @@ def accuracy(epsilon: Fraction, delta: Fraction, max_contributions: int, beta: F
     """State how many people a group needs to be found."""
     constants = _public_constants(epsilon, delta, max_contributions)
     check_probability("beta", beta)
-    given = f"(epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
     if constants is None:
+        given = f"(epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
         return f"no group is found, because epsilon is too small {given}"
-    n = len(constants.weights)
-    alone = people_needed(replace(constants, weights=constants.weights[:1]), beta)
-    needed = f"{alone} people who are in no other"
-    if n > 1:
-        needed += f", or {people_needed(constants, beta)} who are in up to {n} groups each"
-    return f"{with_probability(1 - beta)} a group is found if it has {needed} {given}"
+    weights = constants.weights
+
+    def needed(n: int) -> int:
+        return people_needed(replace(constants, weights=weights[:n]), beta)
+
+    return sentence(needed, len(weights), epsilon, delta, beta)
+
+
+def sentence(
+    needed: Callable[[int], int], n_groups: int, epsilon: Fraction, delta: Fraction, beta: Fraction
+) -> str:
+    """State how many people a group needs: in no other, or in up to `n_groups` groups each."""
+    says = f"{needed(1)} people who are in no other"
+    if n_groups > 1:
+        says += f", or {needed(n_groups)} who are in up to {n_groups} groups each"
+    given = f"(epsilon = {in_words(epsilon)}, delta = {in_words(delta)})"
+    return f"{with_probability(1 - beta)} a group is found if it has {says} {given}"
 
 
 def _public_constants(
     epsilon: Fraction, delta: Fraction, max_contributions: int
 ) -> Constants | None:
-    check_epsilon(epsilon)
-    check_probability("delta", delta)
-    check_positive_int("max_contributions", max_contributions)
+    check_finding(epsilon, delta, max_contributions)
     return finding_constants(epsilon, delta, max_contributions)
 
 

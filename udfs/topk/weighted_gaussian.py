@@ -143,14 +143,19 @@ def people_needed(constants: Constants, beta: Fraction) -> int:
     return -(-needed // constants.weights[-1])
 
 
+def check_finding(epsilon: Fraction, delta: Fraction, max_contributions: int) -> None:
+    """Refuse public numbers of another type or out of their range."""
+    check_epsilon(epsilon)
+    check_probability("delta", delta)
+    check_positive_int("max_contributions", max_contributions)
+
+
 def _public_constants(
     k: int, epsilon: Fraction, delta: Fraction, max_contributions: int
 ) -> Constants | None:
     """Check the public numbers and compute what a run needs of them; None: nothing can be found."""
     check_positive_int("k", k)
-    check_epsilon(epsilon)
-    check_probability("delta", delta)
-    check_positive_int("max_contributions", max_contributions)
+    check_finding(epsilon, delta, max_contributions)
     return _constants(k, epsilon, delta, max_contributions)
 
 

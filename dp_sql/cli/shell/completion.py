@@ -149,7 +149,7 @@ class _Cursor:
                         yield table
 
     def _named_tables(self) -> list[Table]:
-        words = {token.folded for token in self.tokens}
+        words = self.tokens.folded
         return [table for table in self.names.tables if table.folded_path[-1] in words]
 
     def _in_call(self, function: Function, inside: Tokens) -> Iterator[Offer]:

@@ -130,7 +130,9 @@ def _of_list(sql: str, kind: str) -> Value:
 
 def _written(name: str, function: Scalar, values: Sequence[Value]) -> str:
     listed = [value.sql for value in values]
-    if name == "||" and any("NULL" in one for one in listed):  # to DuckDB NULL || x has no type
+    # DuckDB gives NULL || x no type, and 1.5 also CAST(NULL AS VARCHAR) || x; one cast too many is
+    # harmless.
+    if name == "||" and any("NULL" in one for one in listed):
         return f"CAST({function.sql.format(*listed)} AS VARCHAR)"
     if function.sql:
         return function.sql.format(*listed)

@@ -19,6 +19,7 @@ from dp_sql.privacy.plans.domains import Domain, Values, Wanted
 from dp_sql.privacy.plans.plan import Column, Finding, Groups, Plan, Shared, plan_of
 from dp_sql.privacy.plans.related_keys import Related, alike, combined, crossed, of_days
 from dp_sql.privacy.plans.sources import CallRows, Source
+from dp_sql.privacy.plans.vectors import over_found_groups, over_public_groups
 from dp_sql.privacy.refusals import PER_PERSON
 from dp_sql.privacy.relations.person_of import people_of
 from dp_sql.privacy.relations.tree import reads_one_table
@@ -29,7 +30,7 @@ from dp_sql.sql.given import ListLiteral, PublicQuery, PublicSet, Reference, Set
 from dp_sql.sql.ranges import MAX_GROUPS_FOUND_BY
 from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion
-from dp_sql.sql.shape import Vector, load_kernels
+from dp_sql.sql.shape import load_kernels
 from dp_sql.sql.tokens import folded
 from dp_sql.udfs import REGISTRY
 
@@ -40,7 +41,6 @@ _MOST_KEPT = 12  # groups of which a proposed sum counts each person in all
 _UNLIKE = (
     "If you divide the answers: {} counts a person in one group, the other calls in all of theirs."
 )
-_LIMITED = "a limit on what a person adds to the counts takes the place of a cap"
 FINDING_SHARE = Fraction(1, 2)  # of epsilon; the rest is for the answers of the groups found
 _OF_PEOPLE = Fraction(3, 5)  # the same, if these count people
 
@@ -105,7 +105,7 @@ class PublicSets(ABC):
             elif source.values:
                 groups = self.groups(call, call.max_groups_contributed if self._is_open else None)
                 if self._is_open:
-                    call, groups = spread(call, groups, self.accountant)
+                    call, groups = over_public_groups(call, groups, self.accountant)
             plans.append(self._plan(rows, call, domain, groups, shared))
         return plans
 
@@ -220,7 +220,7 @@ class PublicSets(ABC):
         )
         found_by = tuple(one.item.sql for one in reads)
         for i, call in enumerate(calls):
-            found, groups = _answered(call, finding, self.is_single)
+            found, groups = over_found_groups(call, finding, self.is_single)
             yield found, groups._replace(pays=i == 0, found_by=found_by)
 
     def values(self, call: DpCall, given: PublicSet | None, item: Value, what: str) -> Domain:
@@ -312,68 +312,6 @@ def _of_each_person(select: DpSelect) -> list[str]:
     start, stop = min(a for a, _ in spans.values()), max(b for _, b in spans.values())
     asked = f"SELECT DP_AVG(n, {given}) AS n FROM ({people})"
     return [OtherQuestion(text[:start] + asked + text[stop:])]
-
-
-def spread(call: DpCall, groups: Groups, accountant: str | None = None) -> tuple[DpCall, Groups]:
-    """The call as a vector over all groups where it needs no cap, or is closer than with this one.
-
-    Public numbers alone decide. The cap stays where the number of groups is not known, under the
-    accountant "zcdp", whose rho is lower with a cap, and where the call names its mechanism.
-    """
-    cap, n = groups.cap, groups.size
-    vector = call.parameters.vector() if cap else call.parameters.vector(n)
-    if vector is None:
-        return call, groups
-    free = None if n is None else vector.error_bound(n)
-    capped = None if n is None or cap is None else vector.capped_error_bound(n, cap)
-    is_closer = free is not None and capped is not None and free <= capped
-    keeps_cap = accountant == "zcdp" or call.names_mechanism_of_people
-    if cap is not None and (keeps_cap or not is_closer):
-        why = f"a person counts in at most max_groups_contributed = {cap} of their groups"
-        if capped is not None:
-            why += f": the noise in all {n} counts is within ± {capped}"
-            why += f"; without it, within ± {free}"
-        return call, groups._replace(why=why)
-    unused = ""
-    if n is not None and capped is not None:
-        vector = call.parameters.vector(n, drops_cap=True) or vector
-        free = vector.error_bound(n)
-        noise = f"the noise in all {n} counts is within ±"
-        without = "" if free is None else f"without it, {noise} {free}; "
-        noise = "within ±" if without else noise
-        unused = f"max_groups_contributed = {cap} is not used: {without}with it, {noise} {capped}"
-    why = _LIMITED if free is None else "a person counts in all of their groups"
-    if unused:
-        why += f"; {unused}"
-    elif free is not None and n != 1:
-        why += f": all {n} counts are within ± {free}"
-    groups = groups._replace(cap=None, why=why, unused=unused)
-    return _together(call, vector), groups
-
-
-def _together(call: DpCall, vector: Vector) -> DpCall:
-    """The call as a vector; ArgumentError if it names a mechanism for one group at a time."""
-    if call.names_mechanism_of_people:
-        named = call.given["mechanism"]
-        raise named.refuse(
-            f"With GROUP BY, {vector.mechanism.name} draws the noise of all counts together.",
-            "Leave out mechanism, or write max_groups_contributed.", [named.omitted()],
-        )  # fmt: skip
-    return replace(call, parameters=vector, mechanism=vector.mechanism)
-
-
-def _answered(call: DpCall, finding: Finding, is_single: bool) -> tuple[DpCall, Groups]:
-    """A call over the groups found."""
-    shape, cap = call.parameters, call.max_groups_contributed
-    why = f"unknown: {finding.accuracy(shape.beta)}"
-    vector = None if is_single or cap else shape.vector(None)
-    if vector is not None:
-        why += f"; {_LIMITED}"
-        call = _together(call, vector)
-    elif not is_single:
-        cap = cap or 1
-        why += f"; a person counts in at most max_groups_contributed = {cap} of the groups found"
-    return call, Groups("", None if is_single else cap, why=why, finding=finding)
 
 
 def is_observed(given: object) -> bool:

@@ -251,7 +251,7 @@ def _computed_set(source: Source, policy: Policy, key: Reference, value: Value) 
     part, name = source.rows.parts[number], _public_table(source, policy, number)
     if name is None or not part.rows.values:  # what IN or EXISTS looks in has no columns here
         return None
-    words = {token.folded for token in tokenize(key.text)}
+    words = tokenize(key.text).folded
     read = {part.rows.values[int(i)].origin_name for i in re.findall(r"\br\d+c(\d+)", value.sql)}
     if not read <= words:  # it has other names here
         return None

@@ -65,7 +65,7 @@ def not_a_column(
     if not table and name in select.aliases:
         return _of_list(node.name, name, select, position)
     outside = select.outside_names
-    own = {t.folded for t in select.between(select.source)}
+    own = select.between(select.source).folded
     if outside is None or (table and (table not in outside or table in own)):
         return None
     is_mistyped = any(not one.startswith("'") for one in getattr(refusal, "names", ()))
@@ -108,7 +108,7 @@ def _filtered_later(select: DpSelect, where: Span) -> list[str]:
     ands = [i for i in tokens.at_depth_zero(0, len(tokens)) if tokens[i].upper == "AND"]
     terms = [tokens[a + 1 : b] for a, b in pairwise([-1, *ands, len(tokens)])]
     answers = {name for name, expression in select.aliases.items() if expression is None}
-    later = [one.text for one in terms if answers & {token.folded for token in one}]
+    later = [one.text for one in terms if answers & one.folded]
     now = [one.text for one in terms if one.text not in later]
     start, stop = select.clauses["WHERE"]
     begin = text[:start].rstrip() + (f" WHERE {' AND '.join(now)}" if now else "")
@@ -126,11 +126,7 @@ def _filtered_later(select: DpSelect, where: Span) -> list[str]:
 def _keys(select: DpSelect) -> list[str]:
     """The statement with GROUP BY the keys that use no answer, where it has GROUP BY ALL."""
     answers = {name for name, expression in select.aliases.items() if expression is None}
-    keys = [
-        key.text
-        for key in select.keys
-        if not answers & {token.folded for token in tokenize(key.text)}
-    ]
+    keys = [key.text for key in select.keys if not answers & tokenize(key.text).folded]
     start, stop = select.clauses["GROUP"]
     if not keys or [token.upper for token in select.between((start, stop))][2:] != ["ALL"]:
         return []

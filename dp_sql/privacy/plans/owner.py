@@ -203,7 +203,7 @@ def _origin(select: DpSelect, call: DpCall, schema: OwnersSchema) -> tuple[Parts
 
 def _check_strings(select: DpSelect, calls: Sequence[DpCall], engine: OwnersEngine) -> None:
     """Refuse SQL that sqlglot and DuckDB, or this database and another, may read differently."""
-    named = {t.folded for t in select.between(select.condition or (0, 0))}
+    named = select.between(select.condition or (0, 0)).folded
     used = (text for name, text in select.aliases.items() if text and name in named)
     begin = select.source[0]
     written = [("FROM", select.source_text), *(("SELECT", text) for text in used),

@@ -44,11 +44,10 @@ from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.given import PublicQuery, Reference
 from dp_sql.sql.grid_arguments import in_seconds
-from dp_sql.sql.group_keys import is_called
 from dp_sql.sql.readers import EVERY_ROW
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.sqlglot_tree import Node, Unreadable, parts_of, projection, tree_of
-from dp_sql.sql.tokens import Edit, Tokens, edited, folded
+from dp_sql.sql.tokens import Edit, edited, folded
 from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, NUMBERS, family
 
 _OF_PEOPLE = "This query reads people's rows; groups and domains are public."
@@ -245,21 +244,22 @@ def compiled_source(select: DpSelect, compiler: Compiler, condition: str | None 
 def _refuse_columns_of_aliases(select: DpSelect, scope: Scope) -> None:
     """Refuse a key that is both the alias of an item and a column: DuckDB groups by the column."""
     group = select.between(select.clauses["GROUP"])
-    beside = [item for item in select.items if not select.calls_in(item)]
-    source = {token.folded for token in select.between(select.source)}
+    beside = [item for item in select.items if not item.has_call]
+    source = select.between(select.source).folded
     for first, last in group.split(2, len(group)):
         part = [one for one in group[first:last] if not one.is_symbol("(", ")")]
-        named = (one for one in beside if is_called(select.between(one), part[0], source))
+        named = (one for one in beside if one.is_named(part[0], source))
         item = next(named, None) if len(part) == 1 else None
-        own, name = select.named(item) if item is not None else (Tokens(), None)
-        parts = [*map(folded, own.names or ())]
+        if item is None or item.alias is None:
+            continue
+        name, parts = item.alias, [*map(folded, item.expression.names)]
         is_column = source.issuperset(parts[-2:-1])  # and no field of one
-        if name is None or (parts and parts[-1] == folded(name) and is_column):
+        if parts and parts[-1] == folded(name) and is_column:
             continue
         with suppress(Refused, Unbound):  # there is no such column
             scope.column(exp.column(name))
             number = str(select.items.index(item) + 1)
-            message = f"GROUP BY {name} means the column {name}, and not {own.text}."
+            message = f"GROUP BY {name} means the column {name}, and not {item.expression.text}."
             hint = f"For the expression, write GROUP BY {number}. For the column, list {name}."
             instead = [Restated(part[0].put(number))]
             raise part[0].error(ArgumentError, message, hint, instead)
@@ -344,10 +344,10 @@ def _written_as(select: DpSelect, key: Reference, cast: str) -> set[Edit]:
     """Edits that put another expression in place of a key, also in the list and ORDER BY."""
     found = {(key.position, key.position + len(key.text)): cast}  # GROUP BY 1: it is in the list
     clauses = {"GROUP", *OF_ANSWERS} & select.clauses.keys()
-    for span in [*select.items, *(select.clauses[word] for word in clauses)]:
+    for span in [*(one.span for one in select.items), *(select.clauses[word] for word in clauses)]:
         found |= {place: cast for place, one in select.key_places(span) if one == key}
     for item in () if key.is_expression else select.items:
-        tokens, name = select.named(item)
-        if tokens.text == key.text:
-            found[tokens.span] = cast if name else f"{cast} AS {shown_name(key.parts[-1])}"
+        if item.expression.text == key.text:
+            alias = "" if item.alias else f" AS {shown_name(key.parts[-1])}"
+            found[item.expression.span] = cast + alias
     return {(*span, written) for span, written in found.items()}

@@ -125,23 +125,13 @@ def rows_read(
     types = [plan.parameters.item_type(plan.columns["item"].type) for plan in people.plans]
     kinds = dict(zip(people.items, types, strict=True))  # in the order of the items' numbers
     kept = [kept_of(people, cap, [*kinds]) for cap in people.caps]
-    # DuckDB is slower where it draws a row for each person, groups beside values of people, or
-    # some of more groups than fit bits, and where people are summed up by their rows in all groups.
-    votes = any(item.votes for one in kept for item in one.items.values())
-    counts_people = all(plan.parameters.counts_people for plan in people.plans)
-    draws = people.caps != [None] and not (counts_people and people.n_groups <= N_BITS)
-    limits = any(one.pays for each in kept for _, one in each.summed.values())
-    if not (votes or draws or finds or limits):
+    made = [_made_of(i, kept) for i in range(len(kinds))]
+    votes = any(one.votes for one in made)  # DuckDB is slow to draw a row for each person
+    if not (votes or finds or _is_faster(people, kept)):
         return None
-    sends, sent = [], []
-    for i, (name, kind) in enumerate(kinds.items()):
-        made = [one.items[i] for one in kept if i in one.items]
-        sums, is_decimal = any(one.sums for one in made), family(kind) == "DECIMAL"
-        if sums and (is_wide_decimal(kind) if is_decimal else family(kind) not in FIT_BIGINT):
-            return None
-        sends.append(sums or any(one.votes for one in made))
-        whole = name if sums else f"CAST({name} AS BIGINT)"
-        sent.append(whole if sends[i] else one_if_there(name))
+    sent = [_item_sent(*item, one) for item, one in zip(kinds.items(), made, strict=True)]
+    if not all(sent):
+        return None
     first = people.plans[0]
     keys = [sent_as(name, column.type) for name, column in keys_of(first).items()]
     person = sent_as(UNIT, first.columns["privacy_unit"].type)
@@ -158,7 +148,7 @@ def rows_read(
     listed = ", ".join([person, *keys, *sent])
     return RowsRead(
         sql=f"WITH {', '.join(ctes)} SELECT {listed} FROM {rows}",
-        sends=sends,
+        sends=[one.sums or one.votes for one in made],
         groups=groups,
         n_keys=len(keys),
         kept=kept,
@@ -166,6 +156,32 @@ def rows_read(
         tables=tables,
         listed=public,
     )
+
+
+def _is_faster(people: PeopleRows, kept: Sequence[Kept]) -> bool:
+    """Whether DuckDB would be slower, for another reason than votes.
+
+    It is where it draws groups beside values of people, or some of more groups than fit bits, and
+    where people are summed up by their rows in all groups.
+    """
+    counts_people = all(plan.parameters.counts_people for plan in people.plans)
+    draws = people.caps != [None] and not (counts_people and people.n_groups <= N_BITS)
+    return draws or any(by.pays for one in kept for _, by in one.summed.values())
+
+
+def _made_of(number: int, kept: Sequence[Kept]) -> ItemRead:
+    """What is computed of an item for the plans with any cap."""
+    made = [one.items[number] for one in kept if number in one.items]
+    return ItemRead(any(one.sums for one in made), any(one.votes for one in made))
+
+
+def _item_sent(name: str, kind: str, made: ItemRead) -> str:
+    """The SQL of an item as it is sent, or of 1 in its place; "": it cannot be sent."""
+    if made.sums:
+        is_decimal = family(kind) == "DECIMAL"
+        fits = not is_wide_decimal(kind) if is_decimal else family(kind) in FIT_BIGINT
+        return name if fits else ""
+    return f"CAST({name} AS BIGINT)" if made.votes else one_if_there(name)
 
 
 def new_table() -> str:

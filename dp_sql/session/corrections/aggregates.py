@@ -27,6 +27,7 @@ from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Reference
 from dp_sql.sql.group_keys import group_keys
+from dp_sql.sql.list_items import list_item
 from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.select_list import Functions
 from dp_sql.sql.tokens import Edit, Token, Tokens, edited, relation_token, tokenize
@@ -160,7 +161,7 @@ def _edits(tokens: Tokens, query: Aggregated, epsilon: str) -> list[Edit]:
 
 def _free_names(tokens: Tokens) -> Iterator[str]:
     """Names that a statement does not use, of n, n1, n2, and so on."""
-    taken = {token.folded for token in tokens}
+    taken = tokens.folded
     return (free for i in count() if (free := f"n{i or ''}") not in taken)
 
 
@@ -201,11 +202,11 @@ def _wrapped(tokens: Tokens, query: Aggregated, calls: dict[str, str]) -> list[E
     listed, group = select.clause("SELECT"), select.clause("GROUP")
     if listed is None:
         return []
-    places = [one.start for one in query.aggregates]
+    starts, source = {tokens[one.start].start for one in query.aggregates}, select.clause("FROM")
     try:
-        listed_as = [tokens[a:b] for a, b in items]
-        named = select.names_in_from(tokens)
-        keys = group_keys(tokens, group, listed_as, places, named) if group is not None else ()
+        listed_as = [list_item(tokens[a:b], starts) for a, b in items]
+        named = tokens[source.start + 1 : source.stop].folded if source is not None else set()
+        keys = group_keys(tokens, group, listed_as, named) if group is not None else ()
     except QueryError:
         return []
     names = _names(tokens, query.aggregates, items)

@@ -14,6 +14,7 @@ from dp_sql.sql.functions.select import DP_SELECT
 from dp_sql.sql.functions.sum import DP_SUM
 from dp_sql.sql.functions.topk import DP_TOPK
 from dp_sql.sql.shape import Function
+from dp_sql.sql.tokens import Token
 
 FUNCTIONS: Mapping[str, Function] = {
     f.name: f
@@ -28,3 +29,13 @@ FUNCTIONS: Mapping[str, Function] = {
         DP_SELECT,
     )
 }
+
+
+def names_function(token: Token) -> bool:
+    """Whether a token is the name of an SQL function, perhaps in quotes."""
+    return (token.name or "").upper() in FUNCTIONS
+
+
+def function_of(token: Token) -> Function:
+    """The SQL function that a token names."""
+    return FUNCTIONS[(token.name or "").upper()]

@@ -1,0 +1,79 @@
+"""Which calls of a SELECT repeat another one? They are one release. Pure: no catalog."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dp_sql.sql.arguments import stated_unit
+from dp_sql.sql.filters import kept_by_filter
+from dp_sql.sql.functions import function_of
+from dp_sql.sql.given import Argument, arguments_of
+from dp_sql.sql.tokens import Tokens, folded
+
+_CAP = "max_groups_contributed"
+_Words = tuple[tuple[str, str], ...]
+
+
+class _Call(NamedTuple):
+    """The words of a call: its own, and those of the arguments that one call gives for others."""
+
+    own: tuple[tuple[str, _Words], ...]
+    shared: frozenset[tuple[str, _Words]]
+
+
+def repeated_calls(tokens: Tokens, places: Sequence[int], under_policy: bool) -> dict[int, int]:
+    """Which calls of a SELECT repeat another one, and which: the two are one release.
+
+    places: where the names of the calls are. A call repeats one in the same words that has all of
+    its shared arguments, and perhaps more; where several have more, it repeats none of these.
+    """
+    if len(places) < 2:
+        return {}
+    # Under a policy no call has a privacy unit: each one that is written is read, and refused.
+    unit = None if under_policy else stated_unit(tokens, places)
+    everywhere = {"groups"} if under_policy else {"groups", "privacy_unit"}
+    has_one_cap = _have_one_cap(tokens, places)
+    calls = list[tuple[_Call, int]]()
+    for place in places:
+        function, shared = function_of(tokens[place]), set(everywhere)
+        if function.finds_groups({"delta"}):
+            shared.add("delta")
+        if has_one_cap and function.needs_cap:
+            shared.add(_CAP)
+        calls.append((_call(tokens, place, shared, unit), place))
+    known, found = dict[_Call, int](), dict[int, int]()
+    for call, place in sorted(calls, key=lambda one: -len(one[0].shared)):
+        fuller = [
+            at for one, at in known.items() if one.own == call.own and one.shared > call.shared
+        ]
+        if call in known or len(fuller) == 1:
+            found[place] = known[call] if call in known else fuller[0]
+        else:
+            known[call] = place
+    return found
+
+
+def _have_one_cap(tokens: Tokens, places: Sequence[int]) -> bool:
+    """Whether calls without a cap on groups have that of the others: there is one, of given groups.
+
+    Where delta finds the groups, each call has its own.
+    """
+    given = [(function_of(tokens[i]), dict(arguments_of(tokens, i))) for i in places]
+    caps = {_words(one[_CAP]) for _, one in given if _CAP in one}
+    return len(caps) == 1 and not any(function.finds_groups(one) for function, one in given)
+
+
+def _call(tokens: Tokens, index: int, shared: set[str], unit: Argument | None) -> _Call:
+    """The words of the call whose name is at `index`; `unit`: the privacy unit of all calls."""
+    kept = kept_by_filter(tokens, tokens.matching(index + 1))
+    own = [("name", _words(tokens[index : index + 1])), ("filter", _words(kept))]
+    found = {"privacy_unit": _words(unit)} if unit is not None else dict[str, _Words]()
+    for name, value in arguments_of(tokens, index):
+        if name in shared:
+            found[name] = _words(value)
+        else:
+            own.append((name, _words(value)))
+    return _Call(tuple(own), frozenset(found.items()))
+
+
+def _words(tokens: Tokens) -> _Words:
+    return tuple((t.kind, folded(t.name) if t.name else t.text) for t in tokens)
