@@ -108,6 +108,8 @@ def _section(table: CatalogEntry, proposal: Proposal, names: _Names) -> str:
     if proposal.asks:
         ways.insert(0, f'"{UNNAMED}"  # the column that identifies the person, or a link:')
         ways += ['{ link = "order_id", to = "orders.order_id" }'] * (not proposal.ways)
+    elif len(ways) > 1:
+        ways[0] += "\n# Another column may identify the person. If so, write it instead:"
     lines.append("\n# ".join(f"privacy_unit = {way}" for way in ways))
     items = _items(table, proposal)
     first = None if proposal.asks else proposal.ways[0]

@@ -143,12 +143,19 @@ def suggest(
         from dp_sql.session.corrections.guessed_units import with_guessed_units
         from dp_sql.session.corrections.suggestions import propose
 
-        units = with_guessed_units(text, engine.connection)
-        is_beside = propose_beside(error, text, engine)
-        if propose(error, text, attempt, units):
+        (statement,) = parse(text)
+        start = 0 if statement.is_query else statement.query_start
+        around, query = text[:start], text[start:]  # CREATE TABLE t AS, and its query
+        error.instead = tuple(
+            type(one)(one[start:]) for one in error.instead if one.startswith(around)
+        )
+        units = with_guessed_units(query, engine.connection)
+        is_beside = propose_beside(error, query, engine)
+        if propose(error, query, attempt, units):
             found = error.suggestion
             if is_beside or not is_plain(_one_query(found), engine):
-                error.suggestion = in_macro(found.strip())
+                found = in_macro(found.strip())
+            error.suggestion = f"{around}{found}"
 
 
 def _one_query(text: str) -> Statement:
@@ -165,7 +172,7 @@ def _one_query(text: str) -> Statement:
             kept = "CREATE TABLE best AS FROM dp($$ SELECT … $$)"
             hint = f"Write CREATE TABLE … AS, INSERT or COPY around it: {kept}"
             if found[0].keyword in {"PIVOT", "UNPIVOT"}:
-                hint = "Write PIVOT around it: PIVOT (FROM dp($$ SELECT … $$)) ON …"
+                hint = f"Write {word} around it: {word} (FROM dp($$ SELECT … $$)) ON …"
         position = found[1].span[0] if len(found) > 1 else 0
         raise NotSupported(message, text=text, position=position, hint=hint)
     return found[0]

@@ -83,7 +83,7 @@ def check_beside(tokens: Tokens, index: int, select: SelectText) -> None:
     takes_filter = function.shape.reads_people
     after = (end_of_call(tokens, index) if takes_filter else tokens.matching(index + 1)) + 1
     if tokens.at(after).upper == "FILTER" and takes_filter:
-        raise _other_filter(tokens, after, function.name)
+        raise _other_filter(tokens, index, after, function.name)
     if tokens.at(after).upper in _AFTER_CALL:
         raise _behind_call(tokens, after, select, function.name)
 
@@ -104,11 +104,15 @@ def _outside_list(tokens: Tokens, index: int, select: SelectText, name: str) -> 
     return tokens[index].error(NotSupported, message, hint, instead)
 
 
-def _other_filter(tokens: Tokens, at: int, name: str) -> QueryError:
-    """The refusal of a second FILTER behind a call, or of one without brackets."""
+def _other_filter(tokens: Tokens, index: int, at: int, name: str) -> QueryError:
+    """The refusal of a second FILTER behind the call at `index`, or of one without brackets."""
     if tokens.at(at + 1).is_symbol("("):
         message = f"{name} takes one FILTER; write AND between the conditions."
-        return tokens[at].error(NotSupported, message)
+        first = tokens.matching(index + 1)
+        one, other = (kept_by_filter(tokens, close).text for close in (first, at - 1))
+        both = tokens[first + 1 : tokens.matching(at + 1) + 1]
+        instead = [Restated(both.put(f"FILTER (WHERE ({one}) AND ({other}))"))]
+        return tokens[at].error(NotSupported, message, None, instead)
     begin = at + 1 + (tokens.at(at + 1).upper == "WHERE")
     here = tokens.at_depth_zero(begin, len(tokens))
     ends = (i for i in here if tokens[i].upper in {"AS", "FROM"} or tokens[i].is_symbol(","))

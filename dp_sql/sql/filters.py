@@ -2,6 +2,7 @@
 
 from dp_sql.errors import ParseError
 from dp_sql.sql.given import Argument
+from dp_sql.sql.restated import Narrowed
 from dp_sql.sql.tokens import Tokens
 
 
@@ -27,7 +28,8 @@ def kept_by_filter(tokens: Tokens, close: int) -> Argument:
     condition = Argument(tokens[begin : tokens.matching(close + 2)])
     if not condition:
         hint = "For example: FILTER (WHERE year > 2000)"
-        raise tokens[close + 1].error(ParseError, "FILTER needs a condition.", hint)
+        instead = [Narrowed(tokens[close : tokens.matching(close + 2) + 1].put(")"))]
+        raise tokens[close + 1].error(ParseError, "FILTER needs a condition.", hint, instead)
     return condition
 
 

@@ -1,15 +1,18 @@
 """Which calls of a SELECT repeat another one? They are one release. Pure: no catalog."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from dp_sql.sql.arguments import stated_unit
 from dp_sql.sql.filters import kept_by_filter
+from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import function_of
 from dp_sql.sql.given import Argument, arguments_of
-from dp_sql.sql.tokens import Tokens, folded
+from dp_sql.sql.tokens import Tokens
 
 _CAP = "max_groups_contributed"
+_VALUE = re.compile(r"current_|local|session_|user$", re.IGNORECASE)
 _Words = tuple[tuple[str, str], ...]
 
 
@@ -76,4 +79,15 @@ def _call(tokens: Tokens, index: int, shared: set[str], unit: Argument | None) -
 
 
 def _words(tokens: Tokens) -> _Words:
-    return tuple((t.kind, folded(t.name) if t.name else t.text) for t in tokens)
+    """What is written, without brackets around all of it and quotes around plain names."""
+    while tokens and tokens[0].is_symbol("(") and tokens.matching(0) == len(tokens) - 1:
+        tokens = tokens[1 : len(tokens) - 1]
+    return tuple(
+        ("word", t.folded) if t.name and _is_plain(t.name) else (t.kind, t.name or t.text)
+        for t in tokens
+    )
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name means the same with quotes and without; current_date may be a column."""
+    return shown_name(name) == name and not _VALUE.match(name)

@@ -114,7 +114,7 @@ SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood > 1.5
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = DATE '2024-01-01'
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood = TRUE
 
--- NotPrivate: A condition must be true or false.
+-- NotPrivate: A condition must be true or false; this is VARCHAR.
 SELECT DP_COUNT_DISTINCT(title, epsilon := 1) FROM ratings WHERE mood
 
 -- NotPrivate: BIGINT and VARCHAR have no common type here.

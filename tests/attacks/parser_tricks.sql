@@ -148,9 +148,9 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score IN ()
 -- NotPrivate: catalog is not a column of the source.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title IN catalog
 
--- NotPrivate: A condition must be true or false.
+-- NotPrivate: A condition must be true or false; this is VARCHAR.
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE NOT title
-SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE title OR score > 1
 
 -- NotPrivate: A constant without a column is not supported here: dp_sql cannot prove
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE 1

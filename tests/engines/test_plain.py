@@ -417,6 +417,15 @@ def test_what_an_error_proposes_is_pasted_and_answered(
     assert not in_dp or proposed.startswith("FROM dp(")
 
 
+def test_the_proposal_for_a_table_of_an_answer_is_a_table(plain: Con) -> None:
+    for query in ("SELECT DP_COUNT(1, epsilon := 1) AS n FROM ratings",
+                  "(SELECT DP_COUNT(1, epsilon := 1) AS n, count(*) AS m FROM ratings)"):  # fmt: skip
+        with pytest.raises(duckdb.Error, match="needs privacy_unit") as caught:
+            plain.execute(f"CREATE OR REPLACE TABLE kept AS {query}")
+        plain.execute(str(caught.value).split(" works:\n" if "m" in query else "instead:\n")[1])
+        assert len(plain.execute("FROM kept").fetchall()) == 1
+
+
 @pytest.mark.parametrize("in_dp", [False, True])
 def test_an_error_proposes_nothing_that_duckdb_refuses(plain: Con, in_dp: bool) -> None:
     mistake = f"SELECT {COUNT}) AS n FROM ratings HAVING count(*) > 5"

@@ -159,6 +159,8 @@ def test_riders_come_before_drivers_and_devices_may_be_people() -> None:
     text = drafted("CREATE TABLE rides (driver_id INTEGER, rider_id INTEGER);"
                    "CREATE TABLE events (device_id UUID); CREATE TABLE views (url TEXT, device TEXT)")  # fmt: skip
     assert [*re.findall(r'^privacy_unit = "(\w+)"', text, re.M)] == ["device_id", "rider_id"]
+    other = "# Another column may identify the person. If so, write it instead:\n# privacy_unit = "
+    assert re.findall(f'{other}"(\\w+)"', text) == ["driver_id"]
     assert '# tables = ["views"]' in text
 
 

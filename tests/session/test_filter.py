@@ -123,6 +123,14 @@ def test_groups_stay_and_equal_filters_are_one_release(
         ]  # fmt: skip
 
 
+def test_quotes_and_brackets_make_no_other_release(analyst: dp_sql.Session) -> None:
+    calls = [f"DP_SUM({n}, {SURE}) FILTER (WHERE {kept})" for n, kept in (
+        ("n", "n > 3"), ('"n"', "(n > 3)"), ("(n)", "(n > 3) AND n > 3"), ("n", 'n > ("n")'))]  # fmt: skip
+    before = len(analyst.receipts)
+    ((first, second, *_),) = analyst.sql(f"SELECT {', '.join(calls)} FROM orders").fetchall()
+    assert first == second and len(analyst.receipts) == before + 3
+
+
 def test_it_is_shown_and_priced_as_one_call(owner: dp_sql.Session) -> None:
     query = f"SELECT DP_COUNT(*, {SURE}{UNIT}) FILTER (n > 5) FROM orders"
     with free(owner):
@@ -159,7 +167,8 @@ def test_people_s_own_sets_are_those_of_the_item(analyst: dp_sql.Session) -> Non
         ("DP_COUNT(*, {}) FILTER (WHERE n > 3 AND nn > 3)", "nn", "nn"),
         ("DP_COUNT(*, {}) FILTER (WHERE a > 3) AS a", "no DP call can read it", "a > 3"),
         ("DP_SUM(a, {}) AS a", "no DP call can read it", "a,"),
-        ("DP_COUNT(*, {}) FILTER (WHERE n)", "must be true or false", "n)"),
+        ("DP_COUNT(*, {}) FILTER (WHERE kind)", "must be true or false", "kind)"),
+        ("DP_COUNT(*, {}) FILTER (WHERE)", "FILTER needs a condition", "FILTER"),
         ("DP_SUM(n, {}) FILTER (WHERE random() > 0.5)", "random", "random"),
         ("DP_SUM(n, {}) FILTER (WHERE count(*) > 3)", "reads other rows", "count"),
         ("DP_SUM(n, {}) FILTER (WHERE n > (SELECT avg(n) FROM orders))", "subquery", "n >"),

@@ -66,6 +66,9 @@ def beside(value: Value, constant: Node, schema: Schema) -> tuple[str, str]:
         case _ if (number := number_of(constant)) is not None:
             found = _number_beside(value, kind, number, is_double(constant))
     if found is None:
+        day = _DATE.match(constant.name) if kind in TIMES else None
+        if day and not schema.readable(day[0], "DATE"):
+            raise refuse(constant, f"There is no date {day[0]}")
         hint = _LITERALS.get(kind, _LITERALS["DATE"] if kind in TIMES else "")
         raise refuse(constant, f"This literal cannot be compared with {value.type}", hint)
     return found

@@ -130,7 +130,7 @@ def _rounded(node: Node, scope: Scope) -> Value:
 # What is NULL if one of its parts is.
 _STRICT = (
     exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Cast, exp.DataType, exp.DataTypeParam,
-    exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.IntDiv, exp.Mod,
+    exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod,
 )  # fmt: skip
 
 
@@ -140,9 +140,13 @@ def _tried(node: Node, scope: Scope) -> Value:
     if not all(isinstance(one, _STRICT) for one in inner.walk()):
         hint = "Leave TRY out: what DuckDB fails on is NULL here, or NaN in a function of floats."
         raise refuse(node, "TRY is supported here for arithmetic and casts only", hint)
-    if type(inner) is exp.Cast:
-        inner = made_of(node, exp.TryCast(this=inner.this.copy(), to=inner.args["to"].copy()))
-    return scope.compiled(inner)
+    return scope.compiled(made_of(node, inner.copy().transform(_as_tried)))
+
+
+def _as_tried(node: Node) -> Node:
+    if type(node) is not exp.Cast or isinstance(node.this, exp.Literal):
+        return node
+    return exp.TryCast(this=node.this, to=node.args["to"])
 
 
 # sqlglot 28 has no node for trunc.

@@ -21,6 +21,7 @@ from dp_sql.sql.types import BINARY_TYPES, EXACT_TYPES, UP_TO_64_BITS, family, o
 # Types with an order and an equality that fail on no value, and a string for every value.
 COMPARABLE = EXACT_TYPES | BINARY_TYPES
 _NOT_IN_GLOBS = "?[]\\%_"
+_ORDER = (exp.LT, exp.NullSafeEQ)
 _QUANTIFIERS = {"SOME": "=", "ALL": "<>"}  # sqlglot has a node for ANY alone
 COMPARISONS: Mapping[type, str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
@@ -84,9 +85,8 @@ def compare(node: Node, scope: Scope) -> Value:
     sign, left, right = COMPARISONS[type(node)], node.this, node.expression
     if (word := right.name.upper()) in _QUANTIFIERS and isinstance(right, exp.Anonymous):
         return _quantified(node, word, sign, right, scope)
-    if isinstance(left, exp.Tuple) and sign in {"=", "<>"}:
-        same = _same_row(node, left, [right], scope)
-        return same if sign == "=" else boolean(f"NOT {same.sql}")
+    if isinstance(left, exp.Tuple) and not sign.startswith("IS "):
+        return _rows(node, sign, scope)
     if is_literal(left) and not isinstance(right, exp.Any):
         return _of_literal(node, sign, scope)
     if sign in {"=", "<>"} and any(map(_is_empty, (left, right))):
@@ -230,20 +230,38 @@ def in_list(node: Node, scope: Scope) -> Value:
 
 def _same_row(node: Node, row: Node, others: Sequence[Node], scope: Scope) -> Value:
     """Compile `(a, b) = (1, 2)` and `(a, b) IN ((1, 2), …)`, where NULLs are equal."""
-    scope.only_analysts(node, "Rows are not compared here")
     found = []
-    for one in (row, *others):
-        same_length = len(one.expressions) == len(row.expressions)
-        is_row = isinstance(one, exp.Tuple) and parts_of(one) == {"expressions"}
-        if not (is_row and same_length):
-            raise refuse(
-                node, "Write as many values in brackets on both sides, as in (a, b) = (1, 2)"
-            )
     for other in others:
-        pairs = zip(row.expressions, other.expressions, strict=True)
+        pairs = _pairs(node, row, other, scope)
         terms = [_comparison(exp.NullSafeEQ, a, b) for a, b in pairs]
         found.append(" AND ".join(compare(term, scope).sql for term in terms))
     return boolean(" OR ".join(found))
+
+
+def _rows(node: Node, sign: str, scope: Scope) -> Value:
+    """Compare two rows, where NULL is the greatest value, and equal to NULL."""
+    if sign in {"=", "<>"}:
+        same_row = _same_row(node, node.this, [node.expression], scope)
+        return same_row if sign == "=" else boolean(f"NOT {same_row.sql}")
+    sql = "TRUE" if "=" in sign else "FALSE"
+    sides = (node.this, node.expression) if "<" in sign else (node.expression, node.this)
+    for a, b in reversed(_pairs(node, *sides, scope)):
+        less, same = (compare(_comparison(kind, a, b), scope).sql for kind in _ORDER)
+        first, second = (scope.argument(one).sql for one in (a, b))
+        less = f"{less} IS TRUE OR ({first} IS NOT NULL AND {second} IS NULL)"
+        sql = f"({less} OR ({same} AND {sql}))"
+    return boolean(sql)
+
+
+def _pairs(node: Node, row: Node, other: Node, scope: Scope) -> list[tuple[Node, Node]]:
+    """The values of two rows of one length."""
+    scope.only_analysts(node, "Rows are not compared here")
+    are_rows = all(
+        isinstance(r, exp.Tuple) and parts_of(r) == {"expressions"} for r in (row, other)
+    )
+    if not are_rows or len(row.expressions) != len(other.expressions):
+        raise refuse(node, "Write as many values in brackets on both sides, as in (a, b) = (1, 2)")
+    return [*zip(row.expressions, other.expressions, strict=True)]
 
 
 def _one_of(node: Node, value: Value, choices: Sequence[Node], scope: Scope) -> Value:

@@ -88,6 +88,9 @@ FUNCTIONS: Mapping[str, Scalar] = {
     ),
     "list_count": Scalar(("list",), "BIGINT", _LIST, "system.main.list_aggregate({0}, 'count')"),
     "list_unique": Scalar(("list",), "UBIGINT", _LIST),
+    "list_distinct": Scalar(
+        ("values",), "list", _SORT, "system.main.list_sort(system.main.list_distinct({0}))"
+    ),
     "list_position": Scalar(("list", "element"), "INTEGER", _LIST),
     "list_min": Scalar(("values",), "element", _EACH),
     "list_max": Scalar(("values",), "element", _EACH),
@@ -194,7 +197,7 @@ FUNCTION_ALIASES: Mapping[str, str] = {
     "list_indexof": "list_position", "array_sort": "list_sort",
     "array_reverse_sort": "list_reverse_sort", "array_reverse": "list_reverse",
     "regexp_split_to_array": "string_split_regex", "str_split_regex": "string_split_regex",
-    "ord": "unicode", "array_unique": "list_unique",
+    "ord": "unicode", "array_unique": "list_unique", "array_distinct": "list_distinct",
     "array_position": "list_position", "array_indexof": "list_position",
 }  # fmt: skip
 
@@ -240,6 +243,7 @@ _OF_TWO: Mapping[type, str] = {
 _OF_SOME_VERSIONS = {
     "ArrayMin": ("list_min", "this"), "ArrayMax": ("list_max", "this"),
     "ArraySort": ("list_sort", "this"), "SortArray": ("list_sort", "this"),
+    "ArrayDistinct": ("list_distinct", "this"),
     "Dayname": ("dayname", "this"), "Monthname": ("monthname", "this"),
     "JSONKeys": ("json_keys", "this"), "ArrayPosition": ("list_position", "this expression"),
 }  # fmt: skip
@@ -267,5 +271,6 @@ NODES: Mapping[type, tuple[str, str]] = {
 # Flags by which sqlglot remembers how a call was written; they change nothing in DuckDB.
 FLAGS = frozenset(
     {"safe", "coalesce", "asc", "nulls_first", "ignore_nulls", "scalar_only", "only_json_types",
-     "typed", "null_if_pos_overflow", "date_part_boundary", "single_replace", "is_left"}
+     "check_null", "typed", "null_if_pos_overflow", "date_part_boundary", "single_replace",
+     "is_left"}
 )  # fmt: skip

@@ -13,6 +13,9 @@ from dp_sql.privacy.expressions.literals import constant, is_literal
 from dp_sql.privacy.expressions.value import Value
 from dp_sql.privacy.refusals import Refused, refuse
 from dp_sql.sql.sqlglot_tree import Node
+from dp_sql.sql.types import INTEGERS
+
+_WHOLE = (exp.SubqueryPredicate, exp.In, exp.ArrayContains, exp.RegexpLike, exp.RegexpFullMatch)
 
 
 class Scope(NamedTuple):
@@ -50,18 +53,21 @@ class Scope(NamedTuple):
     def operand(self, node: Node) -> Value:
         """A side of a comparison: parsers may differ about which of a = b = c comes first.
 
-        They agree that IN comes before `=`.
+        They agree that IN comes before `=`, and about calls.
         """
         several = isinstance(node, exp.Predicate | exp.And | exp.Or | exp.Not)
-        if several and not isinstance(node, exp.SubqueryPredicate | exp.In):
+        if several and not isinstance(node, _WHOLE):
             raise refuse(node, "Put brackets around one of these two comparisons")
         return self.compiled(node)
 
     def condition(self, node: Node) -> str:
-        """An expression that must be true or false."""
+        """An expression that is true or false; as in DuckDB, an integer is true if it is not 0."""
         if (found := self.compiled(node)).type == "BOOLEAN":
             return found.sql
-        raise refuse(node, "A condition must be true or false")
+        if found.type in INTEGERS:
+            return f"({found.sql} <> 0)"
+        hint = "Compare it, or write IS NOT NULL."
+        raise refuse(node, f"A condition must be true or false; this is {found.type}", hint)
 
     def over_groups(self) -> Scope:
         """This scope; for an owner it takes the expressions of analysts, too."""

@@ -111,7 +111,8 @@ _FORMS = {
 }  # fmt: skip
 # DuckDB's own functions whose names are nearly those of others.
 _OTHERS = {
-    "bit_count", "bit_position", "epoch_ns", "json_value", "array_aggr", "list_aggr", "list_mad",
+    "array_distance", "bit_count", "bit_position", "epoch_ns", "json_value", "array_aggr",
+    "list_aggr", "list_mad",
     "list_concat", "list_median", "list_sem", "regexp_split_to_table",
     "make_timestamp_ns", "make_timestamptz", "map_contains_entry",
     "map_contains_value", "union_extract", "variant_contains",

@@ -276,7 +276,7 @@ class PublicSets(ABC):
                 "groups := (SELECT … FROM a public table)."
             )
             stated = (one.given["groups"] for one in self.source.select.calls if one.groups)
-            instead = [one.omitted() for one in stated]
+            instead = [OtherQuestion(one.omitted()) for one in stated]
             raise self.source.select.refused(why, given.position, hint, instead=instead)
         return sets
 

@@ -11,6 +11,7 @@ from dp_sql.privacy.plans.other_names import BEFORE_CONDITION, BEFORE_SOURCE, no
 from dp_sql.privacy.refusals import Refused, Unbound
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.restated import Restated
+from dp_sql.sql.sqlglot_tree import called_as
 from dp_sql.sql.tokens import folded
 
 _CLAUSES = (exp.Join, exp.TableSample, exp.Limit, exp.Offset)
@@ -38,8 +39,9 @@ def place_of(select: DpSelect, refusal: Refused | Unbound, condition: str | None
         starts = [refusal.offset]
     if starts and (cte := _cte_of(select, refusal)) is not None:
         return cte + int(min(starts))
-    if not starts:  # a column in USING has no place
-        name = folded(refusal.node.name) if isinstance(refusal.node, exp.Column) else None
+    if not starts:  # a column in USING has no place, and neither has current_user
+        is_column = isinstance(refusal.node, exp.Column)
+        name = folded(refusal.node.name if is_column else called_as(refusal.node)) or None
         same = (t.start for t in select.tokens if t.folded == name)
         return next((start for start in same if start > begin), begin)
     place = begin + int(min(starts)) - len(BEFORE_SOURCE)

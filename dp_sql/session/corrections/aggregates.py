@@ -23,6 +23,7 @@ from dp_sql.session.corrections.aggregate_calls import (
 )  # fmt: skip
 from dp_sql.session.corrections.duckdb_errors import THE_FUNCTIONS
 from dp_sql.sql.clauses import Clause, SelectText, enclosing_select
+from dp_sql.sql.filters import end_of_call
 from dp_sql.sql.formatting import shown_name
 from dp_sql.sql.functions import FUNCTIONS
 from dp_sql.sql.given import Reference
@@ -32,6 +33,7 @@ from dp_sql.sql.restated import OtherQuestion, Restated
 from dp_sql.sql.select_list import Functions
 from dp_sql.sql.tokens import Edit, Token, Tokens, edited, relation_token, tokenize
 
+_OF_SOME_ROWS = {"ORDER", "ROWS", "RANGE", "GROUPS"}
 _MOST = 100  # aggregates that are replaced: the time grows with their square
 
 
@@ -93,6 +95,7 @@ def with_dp_functions(
             edits = [edit for query in some for edit in _edits(tokens, query, epsilon)]
             yield edited(tokens[0].source, edits)
     if not queries:
+        yield from _by_group(tokens, aggregates)
         yield from _counted(tokens, epsilon, private)
 
 
@@ -267,6 +270,28 @@ def _edited(tokens: Tokens, clause: Clause, edits: Sequence[Edit]) -> str:
     own = {edit for edit in edits if start <= edit[0] and edit[1] <= end}
     outermost = [a for a in own if not any(b[0] <= a[0] and a[1] <= b[1] and a != b for b in own)]
     return edited(tokens[0].source, outermost, start, end)
+
+
+def _by_group(tokens: Tokens, aggregates: Collection[str]) -> Iterator[str]:
+    """For aggregates OVER (PARTITION BY …), which all rows of a group repeat: one row by group."""
+    edits, keys, place = list[Edit](), set[str](), 0
+    for i, token in tokens.calls():
+        over = end_of_call(tokens, i) + 1
+        if token.folded in aggregates and tokens.at(over).upper == "OVER":
+            close = tokens.matching(over + 1) if tokens.at(over + 1).is_symbol("(") else over
+            inside = tokens[over + 2 : close]
+            words = [one.upper for one in inside]
+            if words and (words[:2] != ["PARTITION", "BY"] or {*words} & _OF_SOME_ROWS):
+                return
+            keys.add(inside[2:].text if words else "")
+            edits.append((tokens[over - 1].end, tokens[close].end, ""))
+            place = i
+    select = enclosing_select(tokens, place)
+    if len(keys) == 1 and select.clause("GROUP") is None:
+        before = (c.stop for c in select.clauses if c.keyword in {"SELECT", "FROM", "WHERE"})
+        end, key = tokens[max(before) - 1].end, keys.pop()
+        edits.append((end, end, f" GROUP BY {key}" if key else ""))
+        yield OtherQuestion(edited(tokens[0].source, edits))
 
 
 def _counted(tokens: Tokens, epsilon: str, private: Collection[str]) -> Iterator[str]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _OWN_NAME = re.compile(r'\nDid you mean "__dp_[^\n]*')  # a table of dp_sql that holds an answer
+_NOT_PROVED = re.compile(r"The function (?!columns )(\w+) is not supported here: dp_sql cannot ")
 # How Google's SQL asks for differential privacy.
 _ELSEWHERE = re.compile(r"\bSELECT\s+WITH\b|\bCLAMPED\s+BETWEEN\b", re.IGNORECASE)
 
@@ -113,6 +114,10 @@ class Correcting(ABC):
             from dp_sql.session.corrections.aggregates import propose_beside
 
             propose_beside(told, text, engine)
+        if isinstance(told, QueryError) and (called := _NOT_PROVED.match(told.message)):
+            name = called[1].lower()
+            if name not in engine.function_kinds(frozenset({name})):
+                told.message = f"There is no function {called[1]}."
         return self._reworded(told, text, engine) if isinstance(told, QueryError) else told
 
     def _in_words(self, error: duckdb.Error, text: str) -> QueryError | duckdb.Error:

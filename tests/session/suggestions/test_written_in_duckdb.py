@@ -86,6 +86,14 @@ def pivoting(tmp_path: Path, shop: Path) -> Iterator[dp_sql.Session]:
      "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE date_trunc('month', day) > DATE '2023-01-01'"),
     ("SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE (SELECT arg_max(title, title) FROM catalog) = title",
      "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings WHERE 'Walden' = title"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FILTER (WHERE score > 3) FILTER (title = 'Dune' OR day IS NULL) FROM ratings",
+     "SELECT DP_COUNT(*, epsilon := 0.5) FILTER (WHERE (score > 3) AND (title = 'Dune' OR day IS NULL)) FROM ratings"),
+    ("SELECT title, avg(score) FILTER (WHERE day IS NULL) OVER (PARTITION BY title) AS a FROM ratings WHERE score > 1 ORDER BY title",
+     "SELECT title, DP_AVG(score, epsilon := 1, max_groups_contributed := 1) FILTER (WHERE day IS NULL) AS a FROM ratings WHERE score > 1 GROUP BY title ORDER BY title"),
+    ("FROM ratings SELECT count(*) OVER () AS n", "FROM ratings SELECT DP_COUNT(*, epsilon := 1) AS n"),
+    ("SELECT title, region, DP_COUNT(*, epsilon := 0.5, groups := ['north']) FROM ratings GROUP BY ALL",
+     "SELECT title, region, DP_COUNT(*, epsilon := 0.5, groups := (catalog.title, regions.region)) FROM ratings GROUP BY ALL"),
+    ("SELECT DP_COUNT(*, epsilon := 0.5) FILTER (WHERE) FROM ratings", "SELECT DP_COUNT(*, epsilon := 0.5) FROM ratings"),
     ("SELECT user_id, DP_COUNT(*, epsilon := 0.5) FROM ratings GROUP BY ALL",
      "SELECT DP_AVG(n, epsilon := 0.5) AS n FROM (SELECT user_id, count(*) AS n FROM ratings GROUP BY user_id)"),
 ])  # fmt: skip
@@ -105,6 +113,10 @@ def test_what_people_write_in_duckdb_is_proposed_in_a_form_that_works(
             "'UTC'",
             "notes",
             "FROM plays",
+            "(WHERE)",
+            "['north']",
+            "PARTITION",
+            "count(*) OVER ()",
         )
     )
     assert analyst.sql(proposed).fetchall()
