@@ -83,8 +83,7 @@ def _words(tokens: Tokens) -> _Words:
     while tokens and tokens[0].is_symbol("(") and tokens.matching(0) == len(tokens) - 1:
         tokens = tokens[1 : len(tokens) - 1]
     return tuple(
-        ("word", t.folded) if t.name and _is_plain(t.name) else (t.kind, t.name or t.text)
-        for t in tokens
+        ("word" if t.name and _is_plain(t.name) else t.kind, t.folded or t.text) for t in tokens
     )
 
 

@@ -125,7 +125,7 @@ def test_groups_stay_and_equal_filters_are_one_release(
 
 def test_quotes_and_brackets_make_no_other_release(analyst: dp_sql.Session) -> None:
     calls = [f"DP_SUM({n}, {SURE}) FILTER (WHERE {kept})" for n, kept in (
-        ("n", "n > 3"), ('"n"', "(n > 3)"), ("(n)", "(n > 3) AND n > 3"), ("n", 'n > ("n")'))]  # fmt: skip
+        ("n", "n > 3"), ('"n"', "(n > 3)"), ("(n)", "(n > 3) AND n > 3"), ('"N"', "(n > 3) and N > 3"), ("n", 'n > ("n")'))]  # fmt: skip
     before = len(analyst.receipts)
     ((first, second, *_),) = analyst.sql(f"SELECT {', '.join(calls)} FROM orders").fetchall()
     assert first == second and len(analyst.receipts) == before + 3

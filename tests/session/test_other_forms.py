@@ -30,7 +30,7 @@ COUNT = "SELECT DP_COUNT({}, epsilon := 10000, max_contributions := 5) FROM {}"
 HINTS = {
     "SELECT DP_COUNT(*, epsilon := 1) FROM users u WHERE (SELECT count(*) FROM events e WHERE e.user_id = u.user_id) > 3":
         "GROUP BY user_id HAVING count(*) > 3",
-    "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE len(list_distinct(tags)) > 1": "The function list_distinct is not supported",
+    "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE list_mode(tags) = 1": "The function list_mode is not supported",
     "SELECT DP_COUNT(*, epsilon := 1) FROM users WHERE is_new = 'yes'": "Write TRUE or FALSE.",
     "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE kind > getvariable('k')": "params",
     "SELECT DP_COUNT(*, epsilon := 1) FROM events WHERE ts > CAST('2024-01-02 00:00:00+00' AS TIMESTAMPTZ)": "Write a time without a time zone",
