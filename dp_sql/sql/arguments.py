@@ -1,13 +1,13 @@
 """Read the arguments of one DP call, and check all ranges. Pure: no catalog, no data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dp_sql.errors import ArgumentError
 from dp_sql.sql import argument_errors, ranges, readers
 from dp_sql.sql.filters import end_of_call, kept_by_filter
 from dp_sql.sql.functions import function_of
-from dp_sql.sql.given import Argument, Given, PublicSet, Reference, SetPerKey, arguments_of
+from dp_sql.sql.given import Argument, Arguments, Given, PublicSet, Reference, SetPerKey
 from dp_sql.sql.shape import Function, Shape
 from dp_sql.sql.tokens import Token, Tokens
 from dp_sql.udfs.mechanism import Mechanism
@@ -78,9 +78,9 @@ class DpCall:
         return self.columns["privacy_unit"]
 
 
-def stated_unit(tokens: Tokens, calls: Sequence[int]) -> Argument | None:
+def stated_unit(calls: Iterable[Arguments]) -> Argument | None:
     """The privacy unit that some of the calls give, if it is the same in all."""
-    given = (one for index in calls for one in arguments_of(tokens, index))
+    given = (one for arguments in calls for one in arguments)
     found = [value for name, value in given if name == "privacy_unit" and value]
     return found[0] if len({one.text for one in found}) == 1 else None
 

@@ -1,6 +1,6 @@
 """The arguments of a call as written: their tokens, and the statement with another value there."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from dp_sql.errors import ArgumentError
@@ -80,12 +80,18 @@ class Argument(Tokens):
         return self[0].error(ArgumentError, message, hint, instead)
 
 
-def arguments_of(tokens: Tokens, index: int) -> Iterator[tuple[str, Argument]]:
-    """The arguments of the call whose name is at `index`: each with its name, folded, or ""."""
+Arguments = Sequence[tuple[str, Argument]]
+"""The arguments of a call in their order, each with its name, folded; "" if it has none."""
+
+
+def arguments_of(tokens: Tokens, index: int) -> Arguments:
+    """The arguments of the call whose name is at `index`."""
+    found = list[tuple[str, Argument]]()
     for start, stop in tokens.split(index + 2, tokens.matching(index + 1)):
         is_named = tokens.at(start + 1).is_symbol(":=", "=>")
         name = tokens[start].folded if is_named else ""
-        yield name, Argument(tokens[start + 2 * is_named : stop])
+        found.append((name, Argument(tokens[start + 2 * is_named : stop])))
+    return found
 
 
 Reader = Callable[[Argument, str], T]  # the second parameter is what messages call the argument

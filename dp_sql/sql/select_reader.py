@@ -1,6 +1,6 @@
 """Reads the SELECTs of a statement that hold DP calls, and refuses what none may have. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from dp_sql.errors import NotSupported
@@ -10,7 +10,7 @@ from dp_sql.sql.clauses import OF_ANSWERS, Clause, SelectText, Span, enclosing_s
 from dp_sql.sql.dp_select import DpSelect
 from dp_sql.sql.filters import end_of_call
 from dp_sql.sql.functions import function_of, names_function
-from dp_sql.sql.given import Argument, Reference, arguments_of
+from dp_sql.sql.given import Argument, Arguments, Reference, arguments_of
 from dp_sql.sql.group_keys import group_keys, refuse_two_meanings
 from dp_sql.sql.list_items import ListItem, list_item
 from dp_sql.sql.repeated_calls import repeated_calls
@@ -20,11 +20,15 @@ _OF_REPEATS = {"SELECT", *OF_ANSWERS}
 
 
 class _Placed(NamedTuple):
-    """A SELECT with DP calls, and their places; those that repeat one, with its number."""
+    """A SELECT with DP calls, and their places; those that repeat one, with its number.
+
+    given: the arguments of all of them, by their places.
+    """
 
     select: SelectText
     places: list[int]
     repeats: list[tuple[int, int]]
+    given: Mapping[int, Arguments]
 
 
 def read_selects(tokens: Tokens, under_policy: bool) -> tuple[DpSelect, ...]:
@@ -78,25 +82,25 @@ def _placed(
     """A SELECT and its calls, if they may be where they are."""
     clauses = {index: select.clause_of(index) for index in places}
     comparable = [i for i, one in clauses.items() if one and one.keyword in _OF_REPEATS]
-    again = repeated_calls(tokens, comparable, under_policy)
+    given = {index: arguments_of(tokens, index) for index in comparable}
+    again = repeated_calls(tokens, given, under_policy)
     first = [index for index in places if index not in again]
     for index in places:
         (check_beside if index in again else check_place)(tokens, index, select)
     repeats = [(index, first.index(of)) for index, of in again.items()]
-    return _Placed(select, first, sorted(repeats))
+    return _Placed(select, first, sorted(repeats), given)
 
 
 def _read_select(tokens: Tokens, placed: _Placed, under_policy: bool) -> DpSelect:
     """The parts of a SELECT, once its calls and their groups are read and fit together."""
-    select, places, repeats = placed
-    written_at = [*places, *(place for place, _ in repeats)]
+    select, places, repeats, given = placed
     source = _behind(tokens, select.clause("FROM"))
     assert source is not None  # check_place has seen it
-    items = _items(tokens, select, written_at)
+    items = _items(tokens, select, given)
     group = select.clause("GROUP")
     keys = group_keys(tokens, group, items, tokens.between(source).folded) if group else ()
-    unit = stated_unit(tokens, written_at)
-    of_groups = _needed_of_groups(tokens, written_at, keys, unit)
+    unit = stated_unit(given.values())
+    of_groups = _needed_of_groups(tokens, given, keys, unit)
     calls = tuple(read_call(tokens, index, under_policy, of_groups, unit) for index in places)
     _check_groups(tokens, select, calls, items, keys)
     if under_policy and not keys:
@@ -129,7 +133,7 @@ def _behind(tokens: Tokens, clause: Clause | None) -> Span | None:
     return tokens[clause.start + 1 : clause.stop].span
 
 
-def _items(tokens: Tokens, select: SelectText, places: Sequence[int]) -> tuple[ListItem, ...]:
+def _items(tokens: Tokens, select: SelectText, places: Iterable[int]) -> tuple[ListItem, ...]:
     """The items of the list; `places` are those of the DP calls."""
     listed = select.clause("SELECT")
     assert listed is not None  # check_place has seen it
@@ -146,12 +150,17 @@ _OF_GROUPS = ("groups", "max_groups_contributed")
 
 
 def _needed_of_groups(
-    tokens: Tokens, places: Sequence[int], keys: Sequence[Reference], unit: Argument | None
+    tokens: Tokens,
+    given: Mapping[int, Arguments],
+    keys: Sequence[Reference],
+    unit: Argument | None,
 ) -> list[str]:
     """The arguments about groups that calls still need; those of one call are for all of them."""
-    given = [(function_of(tokens[i]), dict(arguments_of(tokens, i))) for i in places]
-    named = {name for _, arguments in given for name in arguments}
-    finds_groups = any(function.finds_groups(arguments) for function, arguments in given)
+    named = {name for arguments in given.values() for name, _ in arguments}
+    finds_groups = any(
+        function_of(tokens[place]).finds_groups({name for name, _ in arguments})
+        for place, arguments in given.items()
+    )
     is_by_person = unit is not None and any(key.text == unit.text for key in keys)
     if (finds_groups and "groups" not in named) or is_by_person or not keys:
         return []  # by person: refused when planned
