@@ -261,8 +261,8 @@ def readable(sql: str, kind: Any, depth: int = 0) -> str:
     """A Spark expression with the same values, but such that DuckDB can read each of them.
 
     DuckDB fails on invalid UTF-8, which a Spark string may hold, and on a map that has a key twice,
-    as a file may say. One person's row could so make every question fail. Such bytes become U+FFFD
-    here, map entries with such keys are left out, and such a map is NULL.
+    as one from JSON may. So one person's row could make every question fail. Such bytes become
+    U+FFFD here, map entries with such keys are left out, and such a map is NULL.
     """
     name = type(kind).__name__
     if name in _STRINGS:

@@ -86,7 +86,7 @@ def test_types_that_spark_stores(asking: Asking) -> None:
 
 
 def test_a_map_with_a_key_twice_is_null(spark: Any, tmp_path: Path) -> None:
-    """A file may say so, and DuckDB has no such map: one person's row would fail every question."""
+    """JSON or a file may say so, and DuckDB has no such map: one row would fail every question."""
     floats = pa.MapArray.from_arrays([0, 2, 3], pa.array([0.0, -0.0, 1.0]), pa.array([1, 2, 3]))
     words = pa.MapArray.from_arrays([0, 2, 3], pa.array(["a", "a", "b"]), pa.array([1, 2, 3]))
     people = pa.table({"person": [1, 2], "floats": floats, "words": words})
