@@ -17,6 +17,7 @@ from dp_sql.errors import ArgumentError, BudgetExceeded, InternalError, NotSuppo
 from dp_sql.privacy.plans import groups
 from dp_sql.privacy.plans.plan import Plan, loss_at
 from dp_sql.privacy.private_sql import bundles as grouped_plans
+from dp_sql.sql.statement import parse
 from dp_sql.udfs.groups import chosen_selection, partition_selection
 from tests.conftest import SURE
 from tests.session.test_found_groups import TOWNS, of_towns
@@ -225,6 +226,14 @@ def test_what_calls_share_is_written_in_one_of_them(towns: dp_sql.Session, place
         priced([alone + shared, "", ", max_groups_contributed := 3"])
     with pytest.raises(ArgumentError, match="needs privacy_unit"):
         priced([alone + shared, ", privacy_unit := town", ""])
+
+
+def test_a_call_repeats_its_equal_whichever_of_them_names_the_privacy_unit() -> None:
+    unit = ", privacy_unit := user_id"
+    given = ["", ", max_groups_contributed := 1", unit, ", groups := ['big']" + unit]
+    calls = ", ".join(f"DP_SUM(minutes, epsilon := 1{more})" for more in given)
+    (statement,) = parse(f"SELECT town, {calls} FROM towns GROUP BY town")
+    assert len(statement.selects[0].calls) == 3
 
 
 def test_there_is_no_answer_for_each_person(towns: dp_sql.Session) -> None:

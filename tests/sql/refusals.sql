@@ -682,6 +682,10 @@ SELECT title, DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := catal
 -- ^ SELECT
 FROM ratings WHERE year > 2001 SELECT DP_COUNT(*, epsilon := 1, privacy_unit := user_id)
 
+-- ArgumentError: DP_SUM needs epsilon := <number> (the privacy loss), groups
+-- ^ DP_SUM
+SELECT (SELECT DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := [2000], max_groups_contributed := 1) FROM ratings GROUP BY year), a FROM (SELECT title AS a, DP_SUM(year, privacy_unit := user_id) FROM ratings GROUP BY title)
+
 -- ParseError: This bracket is never closed
 -- ^ (title
 SELECT DP_TOPK(title, 1, epsilon := 1 FROM ratings
