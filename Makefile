@@ -13,6 +13,7 @@ CLIENTS := .venv-clients/.made
 # The tests of a file share what it opens and computes. A worker that has crashed is not replaced:
 # with loadfile, pytest-xdist may then wait for ever.
 PARALLEL := -n auto --dist loadfile --max-worker-restart 0
+HALF := $(if $(SMALL),--half)
 # Python compiles what is imported, a small part of what is installed.
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 # Tests start processes, each of which would compile dp_sql anew.
@@ -48,8 +49,8 @@ dashboard: $(RUNTIME)  ## a page with a budget, at http://localhost:8501
 	@$(BIN)/python $(PIP) --editable ".[dashboard]"
 	@$(BIN)/streamlit run examples/dashboard/app.py
 
-test: $(TEST)  ## the tests on small cases, without optional packages: five minutes (THOROUGH=1: all of them)
-	$(BIN)/python -m pytest $(PARALLEL) $(if $(THOROUGH),-m "not slow")
+test: $(TEST)  ## the tests on small cases, without optional packages: five minutes (THOROUGH=1: all of them, SMALL=1: half)
+	$(BIN)/python -m pytest $(PARALLEL) $(if $(THOROUGH),-m "not slow") $(HALF)
 
 test-thorough: $(TEST)  ## the larger inputs and further cases that `make test` leaves out: ten minutes more
 	$(BIN)/python -m pytest $(PARALLEL) -m "thorough and not slow"
@@ -132,7 +133,7 @@ matrix_run = echo "== Python $(1): $(2)" && p=$$(.ci/python $(1)) && \
 	{ test -n "$$p" || { echo "   no Python $(1) here; left out"; exit 0; }; } && \
 	{ test -x .venv-$(3)/bin/python || $$p -m venv .venv-$(3); } && \
 	.venv-$(3)/bin/python $(PIP) --editable ".[test-all]" $(2) && \
-	.venv-$(3)/bin/python -m pytest $(PARALLEL) -m "not slow and not pure$(if $(SMALL), and not thorough)" $(if $(SMALL),--half) $(MORE)
+	.venv-$(3)/bin/python -m pytest $(PARALLEL) -m "not slow and not pure$(if $(SMALL), and not thorough)" $(HALF) $(MORE)
 
 test-oldest:  ## run the tests with the oldest supported versions (SMALL=1: half of the cases of `make test`)
 	@$(call matrix_run,3.11,$(OLDEST),oldest)

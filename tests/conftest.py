@@ -113,7 +113,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--half", action="store_true", help="run every other case of a test, and all other tests"
+        "--half", action="store_true", help="leave out every other case of a test that has several"
     )
 
 
@@ -121,17 +121,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the first of every n cases of a test marked `one_in(n)`; the others are `thorough`.
 
-    With --half, the second, fourth, … of the cases that remain are thorough, too.
+    With --half, the second, fourth, … of the cases that remain are thorough, too, and of those
+    that were thorough before, slow.
     """
     seen: Counter[str] = Counter()
-    step = 2 if config.getoption("half") else 1
     for item in items:
         mark = item.get_closest_marker("one_in")
         if not {"slow", "thorough"} & {own.name for own in item.iter_markers()}:
             test = item.nodeid.partition("[")[0]
-            if seen[test] % (step * (mark.args[0] if mark else 1)):
+            if seen[test] % (mark.args[0] if mark else 1):
                 item.add_marker("thorough")
             seen[test] += 1
+    if config.getoption("half"):
+        _mark_half(items)
+
+
+def _mark_half(items: list[pytest.Item]) -> None:
+    seen: Counter[tuple[str, str]] = Counter()
+    for item in items:
+        marks = {own.name for own in item.iter_markers()}
+        rarer = "slow" if "thorough" in marks else "thorough"
+        case = item.nodeid.partition("[")[0], rarer
+        if seen[case] % 2:
+            item.add_marker(rarer)
+        seen[case] += 1
 
 
 @pytest.hookimpl(wrapper=True)

@@ -115,6 +115,13 @@ def test_github_and_the_site_see_the_same_lists() -> None:
         assert unlike.findall(text) == [], path
 
 
+def test_no_words_in_brackets_are_links_without_a_target() -> None:
+    """The site reads [a] [b] as a link of the words a to a part b."""
+    for path in [*PAGES, ROOT / "CHANGELOG.md", *ROOT.glob("udfs/**/*.md")]:
+        text = re.sub(r"(`+).*?\1", "", path.read_text("utf-8"), flags=re.DOTALL)
+        assert re.findall(r"\S*\]\s?\[\S*", text) == [], path
+
+
 def test_a_dead_link_of_the_site_is_found(tmp_path: Path) -> None:
     links = ["b.html#x", "b.html#y", "c.html", "#z", "https://x.y"]
     page = "".join(f'<a href="{link}">.</a>' for link in links)

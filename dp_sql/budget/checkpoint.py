@@ -119,6 +119,8 @@ class LockedCheckpoint:
                     f"of this ledger. Nothing is answered for event {checkpoint.number}."
                 )
             line = _line(checkpoint)
+            if newest is None:  # take the room of both slots: a full disk must fail here, for free
+                os.pwrite(self._file, bytes(_SLOT), 0)
             if os.pwrite(self._file, line, slot * _SLOT) != len(line):
                 raise LedgerError(f"The checkpoint {path} was not written in full.")
             _SYNC(self._file)

@@ -13,6 +13,7 @@ from dp_sql.sql.tokens import Tokens
 
 _VALUE = re.compile(r"current_|local|session_|user$", re.IGNORECASE)
 _CAP = "max_groups_contributed"
+_VALUE = re.compile(r"current_|local|session_|user$", re.IGNORECASE)
 _Words = tuple[tuple[str, str], ...]
 
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 import dp_sql.budget.checkpoint
-from dp_sql.budget.checkpoint import Checkpoint, CheckpointFile, _line
+from dp_sql.budget.checkpoint import _SLOT, Checkpoint, CheckpointFile, _line
 from dp_sql.errors import LedgerError
 
 _HASHES = [f"{i:064x}" for i in range(100)]
@@ -99,6 +99,12 @@ def test_a_write_that_stops_at_any_byte_leaves_the_old_or_the_new(
     checkpoint.path.write_bytes(before)
     checkpoint.advance(new)
     assert checkpoint.read() == new
+
+
+def test_a_disk_that_fills_up_later_has_room_for_both_slots(checkpoint: CheckpointFile) -> None:
+    """Else every query would be counted, and refused, once the disk is full."""
+    checkpoint.advance(_at(1))
+    assert checkpoint.path.stat().st_blocks * 512 >= 2 * _SLOT
 
 
 class _Killed(BaseException):

@@ -213,7 +213,11 @@ def test_an_error_of_python_in_spark_asks_for_its_packages() -> None:
         def getCondition(self) -> str:
             return "PYTHON_EXCEPTION"
 
-    assert "(PYSPARK_PYTHON) needs duckdb" in str(release.told(Failed("a row: 17")))
+    class PythonException(Exception):
+        """As Spark Connect raises it: its condition has no other name."""
+
+    for error in (Failed("a row: 17"), PythonException("a row: 17")):
+        assert "(PYSPARK_PYTHON) needs duckdb" in str(release.told(error))
 
 
 def test_a_bar_that_fails_says_nothing(

@@ -132,3 +132,13 @@ def test_a_large_public_table_is_refused_when_the_session_opens(
     monkeypatch.setattr(spark_catalog, "MAX_PUBLIC_ROWS", 6)
     with pytest.raises(PolicyError, match="catalog has more than 6 rows"):
         opened(spark, tmp_path)
+
+
+def test_a_struct_whose_fields_differ_in_case_alone_does_not_fit(
+    spark: FakeSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_catalog, "duckdb_type", lambda _: 'STRUCT(a INTEGER, "A" INTEGER)')
+    with pytest.raises(
+        PolicyError, match=r"fit Spark: DuckDB cannot have a table with the columns"
+    ):
+        opened(spark, tmp_path)

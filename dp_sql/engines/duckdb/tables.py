@@ -41,13 +41,13 @@ def make_table(connection: Connection, parts: Sequence[str], columns: Columns) -
         there = connection.sql(f"SELECT * FROM {name}")
         if (there.columns, there.types) == (wanted.columns, wanted.types):
             return
-    except duckdb.CatalogException:  # it is not there
+    except duckdb.Error:  # it is not there, or cannot be
         pass
     try:
         connection.execute(f"CREATE OR REPLACE {kind} {name} ({typed})")
     except duckdb.Error as error:
         why = f"DuckDB cannot have a table with the columns of {parts[-1]}"
-        hint = "Case does not matter in the names of columns."
+        hint = "Case does not matter in the names of columns and fields."
         raise SourceError(f"{why} ({type(error).__name__}).", hint=hint) from None
 
 

@@ -1,6 +1,7 @@
 """The private side of a session under a policy whose tables are Spark's."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dp_sql.engines.duckdb.connection import columns_of
@@ -18,6 +19,14 @@ from dp_sql.policy.parser import dotted
 from dp_sql.privacy.catalog import Parts
 from dp_sql.privacy.plans.plan import Plan, drawn_from
 from dp_sql.sql.formatting import full_name
+
+
+@contextmanager
+def _fitting() -> Iterator[None]:
+    try:
+        yield
+    except SourceError as error:
+        raise PolicyError(f"The policy does not fit Spark: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,7 @@ class SparkPrivateConnection(PrivateConnection):
         self._releases = Releases(self._spark, self._by_parts.__getitem__, is_owner=False)
         connection = open_memory()
         self._begin(connection, f"spark#{id(connection)}", policy.limits)
-        with self._closed_on_failure():
+        with self._closed_on_failure(), _fitting():
             connection.execute(NO_FILES)
             use_schema(connection, self._spark.here())
             for table in tables:
@@ -76,10 +85,8 @@ class SparkPrivateConnection(PrivateConnection):
     def _found(self, policy: Policy) -> dict[Parts, SparkTable]:
         """The tables of a policy that there are, by their names in it."""
         names = [*policy.tables, *policy.scores, *sorted(policy.public)]
-        try:
+        with _fitting():
             found = {name: self._spark.find(name) for name in names}
-        except SourceError as error:
-            raise PolicyError(f"The policy does not fit Spark: {error}") from None
         return {name: table for name, table in found.items() if table is not None}
 
     def _listed_in_spark(self, table: SparkTable) -> SparkEntry:
@@ -93,14 +100,12 @@ class SparkPrivateConnection(PrivateConnection):
         """Read the rows of the public tables, which stay as they are now for this session."""
         for name in [*self._policy.scores, *sorted(self._policy.public)]:
             table = self._tables[name]
-            try:
+            with _fitting():
                 rows = self._spark.rows(table)
-            except SourceError as error:
-                raise PolicyError(f"The policy does not fit Spark: {error}") from None
             fill(self._connection, table.parts, table.columns, rows)
 
     def is_current(self) -> bool:
-        """Whether the columns of all private tables are those that they had at the beginning."""
+        """Whether all private tables, and their columns, are those of the beginning."""
         return all(map(self._spark.is_still, self.private_tables()))
 
     def private_tables(self) -> list[SparkTable]:

@@ -98,6 +98,6 @@ def told(error: Exception) -> Exception:
     if isinstance(error, DpSqlError | duckdb.Error):
         return error
     condition, hint = condition_of(error), "Spark's log shows why."
-    if condition == "PYTHON_EXCEPTION":
+    if condition in {"PYTHON_EXCEPTION", "PythonException"}:  # the latter with Spark Connect
         hint += " Its workers' Python (PYSPARK_PYTHON) needs duckdb, numpy and pyarrow."
     return SourceError(f"Spark could not compute the source ({condition}).", hint=hint)

@@ -1,6 +1,6 @@
 """Spark's tables: resolves names, maps them and their types to DuckDB's, and reads rows."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol, runtime_checkable
@@ -81,9 +81,18 @@ class SparkCatalog:
 
     def find(self, parts: Sequence[str]) -> SparkTable | None:
         """The table or view that a name means; SourceError where dp_sql cannot read it."""
-        name = ".".join(parts)
+        return self._found(".".join(parts), ".".join(map(backquoted, parts)))
+
+    def is_still(self, table: SparkTable) -> bool:
+        """Whether the name of a table still means it, and its columns are unchanged."""
         try:
-            found = self.spark.catalog.getTable(".".join(map(backquoted, parts)))
+            return self._found(table.called[-1], table.sql) == table
+        except SourceError:  # it holds what dp_sql cannot read
+            return False
+
+    def _found(self, name: str, quoted: str) -> SparkTable | None:
+        try:
+            found = self.spark.catalog.getTable(quoted)
             scope = [*([found.catalog] if found.catalog else []), *(found.namespace or [])]
             sql = ".".join(map(backquoted, [*scope, found.name]))
             fields = self.spark.table(sql).schema.fields
@@ -99,23 +108,18 @@ class SparkCatalog:
         columns, listed = _columns(name, fields)
         return SparkTable(full, called, sql, columns, listed)
 
-    def is_still(self, table: SparkTable) -> bool:
-        """Whether the columns of a table are unchanged."""
-        try:
-            fields = self.spark.table(table.sql).schema.fields
-            return _columns(table.called[-1], fields) == (table.columns, table.listed)
-        except Exception:  # it is gone, or holds what dp_sql cannot read
-            return False
-
     def read(self, table: SparkTable) -> Any:
         """The dataframe of a table, with its `columns` in order."""
-        return self.spark.table(table.sql).selectExpr(*table.listed)
+        try:
+            return self.spark.table(table.sql).selectExpr(*table.listed)
+        except Exception as error:
+            raise _unreadable(table.called[-1], error) from None
 
     def rows(self, table: SparkTable) -> Any:
         """All rows of a public table, as arrow."""
-        name = table.called[-1]
+        name, frame = table.called[-1], self.read(table)
         try:
-            rows = self.read(table).limit(MAX_PUBLIC_ROWS + 1).toArrow()
+            rows = frame.limit(MAX_PUBLIC_ROWS + 1).toArrow()
         except Exception as error:
             raise _unreadable(name, error) from None
         if rows.num_rows > MAX_PUBLIC_ROWS:
@@ -126,8 +130,12 @@ class SparkCatalog:
         return rows
 
     def near(self, name: str) -> str:
-        """A table of the current database with a similar name; "" if there is none."""
-        return guessed(folded(name), [folded(one.name) for one in self.spark.catalog.listTables()])
+        """A table of the current database with a similar name; "" if none is found."""
+        try:
+            listed = [folded(one.name) for one in self.spark.catalog.listTables()]
+        except Exception:  # one view that Spark cannot resolve is enough
+            return ""
+        return guessed(folded(name), listed)
 
     def identity(self, tables: Sequence[SparkTable]) -> str:
         """What distinguishes these tables from tables of the same names elsewhere.
@@ -231,7 +239,7 @@ def duckdb_type(kind: Any) -> str | None:
     if name == "ArrayType":
         return f"{inner[0]}[]"
     if name == "MapType":
-        is_simple = type(kind.keyType).__name__ in _STRINGS or not _has_strings(kind.keyType)
+        is_simple = type(kind.keyType).__name__ in _STRINGS or not _has(kind.keyType, _STRINGS)
         return f"MAP({inner[0]}, {inner[1]})" if is_simple else None
     if name == "StructType":
         named = zip(kind.fields, inner, strict=True)
@@ -250,24 +258,26 @@ def backquoted(name: str) -> str:
 
 
 def readable(sql: str, kind: Any, depth: int = 0) -> str:
-    """A Spark expression with the same values, but valid UTF-8 in all strings.
+    """A Spark expression with the same values, but such that DuckDB can read each of them.
 
-    A Spark string may hold any bytes. DuckDB fails on invalid UTF-8, so one person's row could make
-    every question fail. Such bytes become U+FFFD here; map entries with such keys are left out.
+    DuckDB fails on invalid UTF-8, which a Spark string may hold, and on a map that has a key twice,
+    as one from JSON may. So one person's row could make every question fail. Such bytes become
+    U+FFFD here, map entries with such keys are left out, and such a map is NULL.
     """
     name = type(kind).__name__
     if name in _STRINGS:
         return f"make_valid_utf8({sql})"
-    if not _has_strings(kind):
+    if not _has(kind, _STRINGS | {"MapType"}):
         return sql
     key, one = f"k{depth}", f"v{depth}"
     if name == "ArrayType":
         return f"transform({sql}, {one} -> {readable(one, kind.elementType, depth + 1)})"
     if name == "MapType":
+        sql = f"if(size(array_distinct(map_keys({sql}))) = size({sql}), {sql}, NULL)"
         if type(kind.keyType).__name__ in _STRINGS:
             sql = f"map_filter({sql}, ({key}, {one}) -> is_valid_utf8({key}))"
         value = readable(one, kind.valueType, depth + 1)
-        return f"transform_values({sql}, ({key}, {one}) -> {value})"
+        return sql if value == one else f"transform_values({sql}, ({key}, {one}) -> {value})"
     listed = []
     for field in kind.fields:
         escaped = field.name.replace("\\", "\\\\").replace("'", "\\'")
@@ -276,8 +286,9 @@ def readable(sql: str, kind: Any, depth: int = 0) -> str:
     return f"if({sql} IS NULL, NULL, named_struct({', '.join(listed)}))"
 
 
-def _has_strings(kind: Any) -> bool:
-    return type(kind).__name__ in _STRINGS or any(map(_has_strings, _inner(kind)))
+def _has(kind: Any, names: Collection[str]) -> bool:
+    """Whether a type, or one within it, is one of these."""
+    return type(kind).__name__ in names or any(_has(one, names) for one in _inner(kind))
 
 
 def _inner(kind: Any) -> list[Any]:

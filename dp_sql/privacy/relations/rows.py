@@ -81,8 +81,9 @@ def unknown_column(node: exp.Column, parts: Sequence[Rows]) -> Refused:
     near = difflib.get_close_matches(folded(node.name), names, n=3)
     if near:
         refusal.hint = f"Did you mean {' or '.join(near)}?"
-    is_alone = len(node.parts) == 1  # then it may be a string without its quotes
-    refusal.names = [*map(shown_name, near), *([literal(node.name)] if is_alone else [])]
+    is_condition = isinstance(node.parent, exp.Where | exp.Connector | exp.Not)
+    may_be_string = len(node.parts) == 1 and not is_condition  # without its quotes
+    refusal.names = [*map(shown_name, near), *([literal(node.name)] if may_be_string else [])]
     return refusal
 
 

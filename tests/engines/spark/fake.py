@@ -24,6 +24,9 @@ def spark_type(kind: str) -> object:
     """A type of Spark, by the name of pyspark's class."""
     if kind.endswith("[]"):
         return _type("ArrayType", elementType=spark_type(kind[:-2]))
+    if kind.startswith("MAP("):
+        key, value = map(spark_type, kind[4:-1].split(", "))
+        return _type("MapType", keyType=key, valueType=value)
     if kind.startswith("DECIMAL"):
         precision, scale = map(int, re.findall(r"\d+", kind))
         return _type("DecimalType", precision=precision, scale=scale)

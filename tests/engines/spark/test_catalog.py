@@ -5,7 +5,7 @@ import pytest
 from dp_sql.engines.spark import spark_catalog as module
 from dp_sql.engines.spark.spark_catalog import SparkCatalog, duckdb_type, readable
 from dp_sql.errors import DpSqlError, SourceError
-from tests.engines.spark.fake import FakeSpark, spark_type
+from tests.engines.spark.fake import FakeFrame, FakeSpark, spark_type
 
 
 @pytest.fixture
@@ -35,6 +35,15 @@ def test_temporary_views_come_first_and_have_duckdb_s_own_place(spark: FakeSpark
     found = SparkCatalog(spark).find(["ratings"])
     assert found is not None
     assert (found.parts, found.called) == (("temp", "main", "ratings"), ("ratings",))
+
+
+def test_a_table_does_not_stand_in_for_a_view_that_is_dropped(spark: FakeSpark) -> None:
+    spark.views["ratings"] = "SELECT * FROM spark_catalog.default.ratings"
+    catalog = SparkCatalog(spark)
+    found = catalog.find(["ratings"])
+    assert found is not None and catalog.is_still(found)
+    del spark.views["ratings"]
+    assert not catalog.is_still(found)
 
 
 def test_a_catalog_whose_name_duckdb_has_for_itself_gets_another(spark: FakeSpark) -> None:
@@ -79,6 +88,14 @@ def test_every_string_is_made_valid() -> None:
     assert readable("`a`", spark_type("VARCHAR")) == "make_valid_utf8(`a`)"
     nested = readable("`a`", spark_type("VARCHAR[][]"))
     assert nested == "transform(`a`, v0 -> transform(v0, v1 -> make_valid_utf8(v1)))"
+
+
+def test_a_map_that_has_a_key_twice_is_null() -> None:
+    unique = "if(size(array_distinct(map_keys({0}))) = size({0}), {0}, NULL)"
+    assert readable("`a`", spark_type("MAP(BIGINT, DATE)")) == unique.format("`a`")
+    nested = readable("`a`", spark_type("MAP(VARCHAR, BIGINT)[]"))
+    kept = f"map_filter({unique.format('v0')}, (k1, v1) -> is_valid_utf8(k1))"
+    assert nested == f"transform(`a`, v0 -> {kept})"
 
 
 def test_public_rows_are_read_up_to_a_limit(
@@ -129,3 +146,22 @@ def test_identity_is_the_warehouse_and_the_application_of_what_ends_with_it(
 
 def test_the_nearest_name_is_proposed(spark: FakeSpark) -> None:
     assert SparkCatalog(spark).near("rating") == "ratings"
+
+
+def test_none_is_proposed_where_spark_cannot_list_its_tables(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a database with a view of a table that is gone."""
+    monkeypatch.setattr(spark.catalog, "listTables", lambda: spark.table("`nope`"))
+    assert SparkCatalog(spark).near("rating") == ""
+
+
+def test_a_table_that_spark_cannot_read_is_named(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = SparkCatalog(spark)
+    found = catalog.find(["ratings"])
+    assert found is not None
+    monkeypatch.setattr(FakeFrame, "selectExpr", lambda *_: spark.table("`nope`"))
+    with pytest.raises(SourceError, match=r"Spark cannot read ratings \(TABLE_OR_VIEW_NOT_FOUND"):
+        catalog.read(found)

@@ -1,15 +1,20 @@
 """Values come back from Spark's workers as they were."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import dp_sql
 from dp_sql.engines.protocol import PartedQuestion
 from dp_sql.engines.spark.question_sql import asked
 from dp_sql.privacy.relations.person_of import PersonOf
 from dp_sql.sql.formatting import full_name
+from tests.conftest import SURE
 from tests.engines.spark.asking import Asking
 
 STORED = {  # what Spark stores
@@ -78,6 +83,22 @@ def test_types_that_spark_stores(asking: Asking) -> None:
     for n_parts in (2, 5):
         answer = asking.jobs(n_parts).rows(question)
         assert asking.answered(question, answer) == asking.expected(question)
+
+
+def test_a_map_with_a_key_twice_is_null(spark: Any, tmp_path: Path) -> None:
+    """JSON or a file may say so, and DuckDB has no such map: one row would fail every question."""
+    floats = pa.MapArray.from_arrays([0, 2, 3], pa.array([0.0, -0.0, 1.0]), pa.array([1, 2, 3]))
+    words = pa.MapArray.from_arrays([0, 2, 3], pa.array(["a", "a", "b"]), pa.array([1, 2, 3]))
+    people = pa.table({"person": [1, 2], "floats": floats, "words": words})
+    pq.write_table(people, tmp_path / "maps.parquet")
+    nested = "named_struct('x', array(floats)) AS nested"
+    rows = spark.read.parquet(str(tmp_path / "maps.parquet")).selectExpr("*", nested)
+    rows.createOrReplaceTempView("maps")
+    conditions = ["floats IS NULL", "words IS NULL", "nested.x[1] IS NULL", "words['b'] = 3"]
+    call = f"DP_COUNT(*, {SURE}, privacy_unit := person)"
+    listed = ", ".join(f"{call} FILTER (WHERE {one})" for one in conditions)
+    with dp_sql.connect(spark) as session:
+        assert session.sql(f"SELECT {listed} FROM maps").fetchall() == [(1, 1, 1, 1)]
 
 
 def test_types_that_questions_make(asking: Asking) -> None:

@@ -31,6 +31,14 @@ def test_a_function_without_brackets_has_a_caret(analyst: dp_sql.Session) -> Non
     assert told(analyst, query).position == query.index("current_user")
 
 
+@pytest.mark.parametrize("condition", ["walden", "score > 1 AND NOT walden"])
+def test_a_string_is_not_proposed_as_a_condition(owner: dp_sql.Session, condition: str) -> None:
+    call = "DP_COUNT(*, epsilon := 0.1, privacy_unit := user_id)"
+    assert told(owner, f"SELECT {call} FROM ratings WHERE {condition}").suggestion == ""
+    title = told(owner, f"SELECT {call} FROM ratings WHERE title = walden")
+    assert title.suggestion.endswith("title = 'walden'")
+
+
 def test_duckdb_offers_no_table_that_keeps_an_answer(owner: dp_sql.Session) -> None:
     call = "DP_COUNT(*, epsilon := 1, privacy_unit := user_id, groups := observed)"
     owner.sql(f"SELECT title, {call} FROM ratings GROUP BY title").fetchall()
