@@ -158,11 +158,16 @@ class Ledger:
     def _checkpointed(self, *, make: bool = False) -> Iterator[tuple[sqlite3.Connection, Event]]:
         """A transaction that is in the checkpoint before anyone else may read that."""
         with self._file.lock, self._checkpoint.locked(make=make) as locked:
-            with self._transaction("IMMEDIATE", locked) as (con, head):
-                yield con, head
-            head, known = self._head or head, locked.newest
-            if known is None or known.number != head.number:
+            with self._transaction("IMMEDIATE", locked) as (con, before):
+                yield con, before
+            head, known = self._head or before, locked.newest
+            if known is not None and known.number == head.number:
+                return
+            try:
                 locked.advance(Checkpoint(self._id, head.number, head.hash))
+            except LedgerError as error:
+                spent = "" if head is before else " What was reserved is spent."
+                raise LedgerError(f"{error}{spent}") from None
 
     @contextmanager
     def _transaction(

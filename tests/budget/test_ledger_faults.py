@@ -94,7 +94,7 @@ def test_a_checkpoint_that_cannot_be_written_costs_and_gives_no_answer(folder: P
     ledger, checkpoint = paths(folder)
     with Ledger(ledger, checkpoint) as opened:
         opened.reserve("ann", [TENTH], admit_all)
-        with failing(_FirstWriteOfAWitness()), pytest.raises(LedgerError, match="cannot be writ"):
+        with failing(_FirstWriteOfAWitness()), pytest.raises(LedgerError, match="is spent"):
             opened.reserve("ann", [TENTH], admit_all)
         assert opened.spent().n == 2
     with Ledger(ledger, checkpoint) as opened:
