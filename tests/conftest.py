@@ -122,7 +122,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave the first of every n cases of a test marked `one_in(n)`; the others are `thorough`.
 
     With --half, the second, fourth, … of the cases that remain are thorough, too, and of those
-    that were thorough before, slow.
+    that were thorough before, slow, except for attacks.
     """
     seen: Counter[str] = Counter()
     for item in items:
@@ -142,7 +142,7 @@ def _mark_half(items: list[pytest.Item]) -> None:
         marks = {own.name for own in item.iter_markers()}
         rarer = "slow" if "thorough" in marks else "thorough"
         case = item.nodeid.partition("[")[0], rarer
-        if seen[case] % 2:
+        if seen[case] % 2 and (rarer == "thorough" or "attacks" not in item.path.parts):
             item.add_marker(rarer)
         seen[case] += 1
 

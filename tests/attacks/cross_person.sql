@@ -322,6 +322,8 @@ SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE score > 3) OVER (PARTITION BY use
 SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE score > 3 THEN 1 WHEN user_id > 900000000) FROM ratings
 SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE score > 3 FROM ratings) FROM ratings
 SELECT DP_COUNT(*, epsilon := 1) FILTER (WHERE score > 3 ORDER BY user_id) FROM ratings
+
+-- ParseError: FILTER needs a condition.
 SELECT DP_COUNT(*, epsilon := 1) FILTER () FROM ratings
 
 -- ParseError: Syntax error at

@@ -108,7 +108,7 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE write_log(title) IS NU
 -- NotPrivate: The function in_search_path is not supported here: dp_sql cannot prove
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE in_search_path('shop', 'main')
 
--- NotPrivate: The function getenv is not supported here: dp_sql cannot prove that it
+-- NotPrivate: There is no function getenv
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE getenv('HOME') IS NULL
 
 -- NotPrivate: rowid is not a column of the source.

@@ -90,3 +90,4 @@ SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (score << score) << 60
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score <> ALL([1, 2]) AND strptime(title, ['%Y-%m-%d', '%d/%m/%Y']) IS NULL
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE score << 3 > 1
 SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE bit_count(user_id) > 3
+SELECT DP_TOPK(title, 2, epsilon := 1) FROM ratings WHERE (title, user_id) < ('x', 1)

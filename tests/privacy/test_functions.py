@@ -83,7 +83,7 @@ FORMS = [
     "({text}, {bool}) IN (('Dune', TRUE), ('dune', FALSE))", "({int}, {text}) NOT IN ((1, 'Dune'), (2, NULL))",
     "({int}, {text}) < (1, 'Dune')", "({int}, {number}) >= (7, {number})", "({text}, {bool}) > ('Dune', NULL)", "({time}, {int}) <= ({time}, {int})",
     "list_sort(list_distinct([{text}, 'a', NULL]))", "len(array_distinct([{int}, 7, 7]))",
-    "list_contains([{int}, 7], {int}) IS NOT TRUE", "regexp_matches({text}, 'D') = {bool}", "regexp_full_match({text}, 'D.*') IS FALSE",
+    "list_contains([{int}, 7], 7) IS NOT TRUE", "regexp_matches({text}, 'D') = {bool}", "regexp_full_match({text}, 'D.*') IS FALSE",
     "CASE WHEN {int} THEN 'a' ELSE 'b' END", "NOT {int}", "{int} AND {bool}",
     "trim({text}, 'aé ')", "ltrim({text}, 'Du')", "rtrim({text}, '')", "trim(LEADING 'D' FROM {text})",
     "regexp_replace({text}, '(a)|(.)', '<\\1\\2>')", "regexp_replace({text}, 'u?', '\\0\\0')",
