@@ -81,7 +81,7 @@ FORMS = [
     "{text} GLOB 'D*n*'", "{text} GLOB '*.*'", "{text} SIMILAR TO '(a|b).*'", "{text} IN (VALUES ('Dune'), ('a,b'))",
     "({int}, {text}) = (1, 'Dune')", "({int}, {bool}) <> (7, {bool})", "({time}, {int}) = ({time}, NULL)",
     "({text}, {bool}) IN (('Dune', TRUE), ('dune', FALSE))", "({int}, {text}) NOT IN ((1, 'Dune'), (2, NULL))",
-    "({int}, {text}) < (1, 'Dune')", "({int}, {number}) >= (7, {number})", "({text}, {bool}) > ('Dune', NULL)", "({time}, {int}) <= ({time}, {int})",
+    "({int}, {text}) < (1, 'Dune')", "({int}, {number}) >= (7, {number})", "({text}, {bool}) > ('Dune', NULL)", "({int}, {text}) <= ({int}, {text})",
     "list_sort(list_distinct([{text}, 'a', NULL]))", "len(array_distinct([{int}, 7, 7]))",
     "list_contains([{int}, 7], 7) IS NOT TRUE", "regexp_matches({text}, 'D') = {bool}", "regexp_full_match({text}, 'D.*') IS FALSE",
     "CASE WHEN {int} THEN 'a' ELSE 'b' END", "NOT {int}", "{int} AND {bool}",

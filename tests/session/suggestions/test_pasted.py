@@ -31,7 +31,6 @@ SELECT region, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) AS n FROM ra
 SELECT 1 FROM ratings ORDER BY DP_COUNT(*, epsilon := 0.1{{}}) DESC
 SELECT {COUNT} FROM (SELECT * FROM ratings ORDER BY day LIMIT 10)
 SELECT {COUNT} WHERE region = 'north' FROM ratings
-SELECT region, title, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']) FROM ratings GROUP BY ALL
 SELECT region, DP_COUNT(*, epsilon := 0.1{{}}, groups := ['north']), DP_COUNT(title, epsilon := 0.1{{}}, groups := ['south']) FROM ratings GROUP BY ALL
 SELECT DP_SUM(score, epsilon := 0.1{{}}, groups := ['north'], max_groups_contributed := 1) FROM ratings
 WITH RECURSIVE r AS (FROM ratings) SELECT {COUNT} FROM r
